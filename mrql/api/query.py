@@ -217,7 +217,7 @@ class Query:
 
         must_be_a_frame(name, df, streaming=True)
         feed = self.change_feed(name, df)
-        conformed(df if feed is None else feed.come(), self._row(name), f"`{name}`")
+        conformed(df if feed is None else feed.come(), self.row(name), f"`{name}`")
 
     def change_feed(self, name: str, df: DataFrame) -> ChangeFeed | None:
         """A DataFrame as the changes of a stream, where it has the columns of a change feed.
@@ -226,11 +226,15 @@ class Query:
         """
         from mrql.runtime.spark.io.change_feeds import ChangeFeed
 
-        row = self._row(name)
+        row = self.row(name)
         must_be_a_frame(name, df, streaming=None)
         return ChangeFeed.of(name, df, row)
 
-    def _row(self, name: str) -> Type:
+    def row(self, name: str) -> Type:
+        """The type of the rows of a stream.
+
+        Raises: UserError when there is no such stream.
+        """
         if name not in self.streams:
             raise UserError(
                 f"the query has no stream `{name}`", hint=f"its streams: {', '.join(self.streams) or 'none'}"
@@ -248,7 +252,7 @@ class Query:
         from mrql.runtime.spark.relation.frame import from_dataframe
         from mrql.runtime.spark.session.session import AS_WRITTEN, MEANING, settings
 
-        row = self._row(name)
+        row = self.row(name)
         df = spark_frame(rows, row, f"`{name}`", spark) if is_in_python(rows) else rows
         must_be_a_frame(name, df)
         df = jvm.computed_apart(df, MEANING)
@@ -265,7 +269,7 @@ class Query:
         from mrql.runtime.spark.relation.frame import from_dataframe
         from mrql.runtime.spark.session.session import AS_WRITTEN, settings
 
-        row, fields = self._row(name), fields_of(self._row(name))
+        row, fields = self.row(name), fields_of(self.row(name))
         must_be_a_frame(name, df)
         known = RecordType(tuple((field, t) for field, t in fields if field in key.kept_of_deleted))
         with settings(df.sparkSession, AS_WRITTEN):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mrql.algebra.errors import UserError
 from mrql.algebra.row_key import RowKey
 from mrql.api.arguments import kind_of
+from mrql.api.collected_batch import CollectedBatch, Given
 from mrql.api.delta import Delta
 from mrql.api.following import Following
 from mrql.api.frames import Rows, in_spark, is_in_python
@@ -85,13 +86,29 @@ class View:
             the view is closed. EngineError when a commit fails; then the view is closed, and opened again it says by
             its offsets whether the batch counts.
         """
+        return self._apply([*deltas.items()], offset, deliver)
+
+    def batch(self, *, offset: Any = None, deliver: Any = None) -> CollectedBatch:
+        """A batch of several steps: `with view.batch(offset=7) as batch: batch.apply(…); batch.apply(…)`.
+
+        What the steps give is one `apply` at the end of the block, with its offset and with what it is delivered to;
+        where the block raises nothing is applied. What a stream is given in several steps is added up. Afterwards
+        `batch.changes` is what `apply` returns.
+
+        Raises: UserError and EngineError at the end of the block, as `apply` does.
+        """
+        return CollectedBatch(self._must_be_changing, lambda given: self._apply(given, offset, deliver))
+
+    def _apply(self, given: Given, offset: Any, deliver: Any) -> DataFrame:
+        """Applies what streams are given as one batch."""
         from mrql.runtime.spark.io.answer_rows import rows_alone
 
         with self._view.lock:
             self._view.require_open()
-            frames = self._frames(deltas)
-            new = {} if offset is None else dict.fromkeys(deltas, as_json(offset))
-            if offset is not None and not is_due(as_json(offset), deltas, self._offsets):
+            frames = self._frames(given)
+            streams = dict(given).keys()
+            new = {} if offset is None else dict.fromkeys(streams, as_json(offset))
+            if offset is not None and not is_due(as_json(offset), streams, self._offsets):
                 return self._no_changes()
             put = None if deliver is None else self._putting(deliver)
             durable, start = self._durable, time.monotonic()
@@ -174,23 +191,31 @@ class View:
         return following
 
     def _must_be_changing(self, name: str) -> None:
+        """Raises: UserError where there is no such stream, or it is a static table."""
+        self._query.row(name)
         if name in self._tables:
             raise UserError(f"`{name}` is a static table of this view: it does not change")
 
-    def _frames(self, deltas: Mapping[str, Delta | Rows]) -> dict[str, Frame]:
-        """The changes of each stream, where it has some."""
+    def _frames(self, given: Given) -> dict[str, Frame]:
+        """The changes of each stream, where it has some; what it is given several times is added up."""
         from mrql.runtime.spark.session.session import AS_WRITTEN, settings
 
-        frames = {}
+        frames: dict[str, list[Frame]] = {}
         with settings(self._view.spark, AS_WRITTEN):
-            for name, delta in deltas.items():
+            for name, delta in given:
                 self._must_be_changing(name)
                 if delta is None:
                     raise UserError(f"`{name}` has no rows", hint=f"leave it out, or say {name}=mrql.Delta(…)")
                 frame = self._change(name, delta if isinstance(delta, Delta) else self._arriving(name, delta))
                 if frame is not None:
-                    frames[name] = frame
-        return frames
+                    frames.setdefault(name, []).append(frame)
+            return {name: self._together(name, some) for name, some in frames.items()}
+
+    def _together(self, name: str, frames: list[Frame]) -> Frame:
+        """All that a stream is given in one batch."""
+        from mrql.runtime.spark.relation.frame import all_changes
+
+        return frames[0] if len(frames) == 1 else all_changes(frames, self._query.row(name), self._view.columns)
 
     def _putting(self, deliver: Callable[[DataFrame, int], object]) -> Callable[[BatchResult], None]:
         from mrql.runtime.spark.io.answer_rows import rows_alone

@@ -185,6 +185,12 @@ def changes(inserted: Frame | None, deleted: Frame, columns: ColumnNames) -> Fra
     return attrs.evolve(whole, mixed=whole.mixed or inserted is not None)
 
 
+def all_changes(batches: Sequence[Frame], item: Type, columns: ColumnNames) -> Frame:
+    """Several batches of changes as one."""
+    whole = union(batches, item, columns)
+    return attrs.evolve(whole, mixed=whole.mixed or whole.weight is not None)
+
+
 def common_shape(values: Sequence[Layout]) -> Layout:
     """The most taken-apart layout that all values can be brought to: an atom where one of them is an atom."""
     first = values[0]

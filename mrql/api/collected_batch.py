@@ -1,0 +1,63 @@
+"""A batch that is put together in a `with` block, and applied at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from mrql.algebra.errors import UserError
+from mrql.api.delta import Delta
+from mrql.api.frames import Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Given = Sequence[tuple[str, Delta | Rows]]
+"""What streams are given, in order; a stream may be there several times."""
+
+
+class CollectedBatch:
+    """A batch that `View.batch` begins. It is applied when its block ends, and never where the block raises."""
+
+    def __init__(self, must_be_given: Callable[[str], None], applied: Callable[[Given], DataFrame]) -> None:
+        self._must_be_given = must_be_given
+        self._applied = applied
+        self._given: list[tuple[str, Delta | Rows]] = []
+        self._ended = False
+        self._changes: DataFrame | None = None
+
+    def apply(self, **deltas: Delta | Rows) -> None:
+        """Adds to the batch what `View.apply` takes. What a stream is given several times is added up.
+
+        Nothing is looked at before the end of the block but the names: that is where other errors are raised.
+
+        Raises: UserError when there is no such stream, or the block has ended.
+        """
+        if self._ended:
+            raise UserError("the batch has ended with its block", hint="with view.batch(…) as batch: batch.apply(…)")
+        for name in deltas:
+            self._must_be_given(name)
+        self._given += deltas.items()
+
+    @property
+    def changes(self) -> DataFrame:
+        """How the answer changed, as `View.apply` returns it: when the block has ended, until the next batch.
+
+        Raises: UserError when the batch was not applied.
+        """
+        if self._changes is None:
+            raise UserError("the batch has no changes yet", hint="they are there when its block has ended")
+        return self._changes
+
+    def __enter__(self) -> CollectedBatch:
+        if self._ended:
+            raise UserError("the batch has ended with its block", hint="view.batch(…) begins another one")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended = True
+        if kind is None:
+            self._changes = self._applied(self._given)
