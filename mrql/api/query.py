@@ -140,6 +140,7 @@ class Query:
         trusted: Trusted = False,
         keys: Keys | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        change_feed: bool = False,
         **tables: Rows,
     ) -> View:
         """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
@@ -155,6 +156,9 @@ class Query:
         and of a minimum or maximum only the value. A `strict` view is refused where a batch would compute a part of the
         query again from a whole state.
 
+        With `change_feed` the changes that the view gives are rows as often as they came or went, with the columns
+        `_change_type`, `insert` or `delete`, and `_commit_version`, the number of the batch, in place of `weight`.
+
         `loop` is the way in which loops over streams are kept up to date: `fixpoint` where a step only adds, `exact`
         step by step, `recompute` from the start, `auto` the best of these that there is, and `diffuse` on from the
         value that the loop had. With `diffuse`, what changes by no more than `epsilon`, relative to its size, or by no
@@ -166,6 +170,7 @@ class Query:
             of this query.
         """
         from mrql.runtime.spark.durable_view import DurableView
+        from mrql.runtime.spark.io.answer_rows import must_have_room_for_a_feed
         from mrql.runtime.spark.session.session import advise
         from mrql.runtime.spark.view import SparkView
 
@@ -173,6 +178,8 @@ class Query:
         if taken:
             message = f"the stream `{taken[0]}` of a view is called as an argument of `apply`"
             raise UserError(message, hint="give it another name")
+        if change_feed:
+            must_have_room_for_a_feed(self.type)
         root = None if checkpoint is None else directory_of(checkpoint)
         session = session_of(spark)
         must_have_a_driver(session)
@@ -198,9 +205,11 @@ class Query:
         advise(session)
         source, names = self.query.span.source, frozenset(tables)
         if root is None:
-            return View(self, SparkView(plan, session, frames, source), None, names, insert_only, options.keyed)
-        durable = DurableView.open(root, plan, session, frames, source)
-        return View(self, durable.view, durable, names, insert_only, options.keyed)
+            view, durable = SparkView(plan, session, frames, source), None
+        else:
+            durable = DurableView.open(root, plan, session, frames, source)
+            view = durable.view
+        return View(self, view, durable, names, insert_only, options.keyed, change_feed)
 
     def _in_catalog(self, session: SparkSession) -> dict[str, Rows]:
         """What a session has of the tables that the query reads.

@@ -45,6 +45,7 @@ class View:
         tables: frozenset[str],
         insert_only: bool,
         keyed: Mapping[str, RowKey],
+        change_feed: bool = False,
     ) -> None:
         self._query = query
         self._view = view
@@ -52,6 +53,7 @@ class View:
         self._tables = tables
         self._insert_only = insert_only
         self._keyed = keyed
+        self._change_feed = change_feed
         self._following: list[Following] = []
         self._applied: deque[AppliedBatch] = deque(maxlen=REMEMBERED_BATCHES)
         self._drawing: Drawing | None = None
@@ -69,7 +71,7 @@ class View:
     ) -> DataFrame:
         """Applies a batch; plain rows, a DataFrame of Spark or pandas, or a table of Arrow, are what is inserted, or
         upserted in a stream with a key; a DataFrame of Spark with the columns of a change feed is changes. Returns how
-        the answer changed, with a column `weight`.
+        the answer changed, with a column `weight`, or as a change feed, if the view was made with `change_feed`.
 
         The changes can be read until the next `apply`, or `close`. A batch that fails leaves the view as it was. With a
         checkpoint a batch is committed when this returns.
@@ -101,8 +103,6 @@ class View:
 
     def _apply(self, given: Given, offset: Any, deliver: Any) -> DataFrame:
         """Applies what streams are given as one batch."""
-        from mrql.runtime.spark.io.answer_rows import rows_alone
-
         with self._view.lock:
             self._view.require_open()
             frames = self._frames(given)
@@ -118,7 +118,7 @@ class View:
             self._batches += 1
             if self._drawing is not None:
                 self._drawing.draw(self)
-            return rows_alone(changes, self._query.type, weighted=True)
+            return self._as_told(changes, self._batches - 1)
 
     def for_each_batch(
         self,
@@ -218,22 +218,28 @@ class View:
         return frames[0] if len(frames) == 1 else all_changes(frames, self._query.row(name), self._view.columns)
 
     def _putting(self, deliver: Callable[[DataFrame, int], object]) -> Callable[[BatchResult], None]:
-        from mrql.runtime.spark.io.answer_rows import rows_alone
-
         if not callable(deliver):
             raise UserError(f"deliver is a function of changes and a number, not {kind_of(deliver)}")
         number = self._batches
 
         def put(step: BatchResult) -> None:
-            deliver(rows_alone(step.changes(), self._query.type, weighted=True), number)
+            deliver(self._as_told(step.changes(), number), number)
 
         return put
 
     def _no_changes(self) -> DataFrame:
         """What `apply` returns where there was nothing to do."""
-        from mrql.runtime.spark.io.answer_rows import no_changes, rows_alone
+        from mrql.runtime.spark.io.answer_rows import no_changes
 
-        return rows_alone(no_changes(self._view.answer()), self._query.type, weighted=True)
+        return self._as_told(no_changes(self._view.answer()), self._batches)
+
+    def _as_told(self, changes: DataFrame, number: int) -> DataFrame:
+        """The changes of a batch as whoever uses the view has them."""
+        from mrql.runtime.spark.io.answer_rows import change_feed, rows_alone
+
+        if self._change_feed:
+            return change_feed(changes, self._query.type, number)
+        return rows_alone(changes, self._query.type, weighted=True)
 
     def _change(self, name: str, delta: Delta) -> Frame | None:
         from mrql.runtime.spark.relation.frame import changes

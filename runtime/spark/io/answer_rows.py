@@ -6,11 +6,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
 from mrql.algebra.catalog import item_type
+from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.runtime.engine.answer import WEIGHT, has_weight, two_weights
 from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.spark import jvm
-from mrql.runtime.spark.expressions.layout import is_taken_apart
+from mrql.runtime.spark.expressions.layout import is_taken_apart, quote
+from mrql.runtime.spark.session.session import AS_WRITTEN, settings
+
+CHANGE_TYPE, COMMIT_VERSION = "_change_type", "_commit_version"
+"""The columns of a change feed: whether a row came or went, `insert` or `delete`, and with which batch."""
 
 
 def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
@@ -34,6 +39,28 @@ def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
         return df
     check = df.check if isinstance(df, jvm.Lazy) else None
     return made() if jvm.is_remote(df) else jvm.Lazy(made, df.sparkSession, check)
+
+
+def change_feed(df: DataFrame, t: Type, number: int) -> DataFrame:
+    """The changes of an answer by a batch of that number as rows of a change feed: one that comes three times is three
+    rows. Nothing is asked of Spark for that."""
+    weighted = rows_alone(df, t, weighted=True)
+
+    def made() -> DataFrame:
+        columns = [quote(name) for name, _ in row_columns(item_type(t))]
+        kind = f"if({WEIGHT} > 0, 'insert', 'delete') AS {CHANGE_TYPE}"
+        times = f"explode(sequence(1L, abs({WEIGHT}))) AS {WEIGHT}"
+        with settings(df.sparkSession, AS_WRITTEN):
+            return weighted.selectExpr(*columns, kind, f"{number}L AS {COMMIT_VERSION}", times).drop(WEIGHT)
+
+    return jvm.Lazy(made, df.sparkSession, weighted.check if isinstance(weighted, jvm.Lazy) else None)
+
+
+def must_have_room_for_a_feed(t: Type) -> None:
+    """Raises: UserError where rows of an answer have a column that is called as one of their changes is."""
+    for name, _ in row_columns(item_type(t)):
+        if name.lower() in (WEIGHT, CHANGE_TYPE, COMMIT_VERSION):
+            raise UserError(f"this answer has a column `{name}`, and so have its changes", hint="call it otherwise")
 
 
 def no_changes(answer: DataFrame) -> DataFrame:

@@ -1,0 +1,66 @@
+"""Changes as rows of a change feed: what came and what went, and with which batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import mrql
+from mrql.algebra.errors import UserError
+from tests.mrql.api.test_durable_views import found
+
+pytestmark = pytest.mark.spark
+
+ROWS = mrql.compile("select o.city from o in orders", orders="bag(<id: long, city: string>)")
+COUNTS = mrql.compile(
+    "select <city: c, n: count(o)> from o in orders group by c: o.city", orders="bag(<id: long, city: string>)"
+)
+
+
+def orders(spark: SparkSession, *rows: tuple[int, str]) -> DataFrame:
+    return spark.createDataFrame([*rows], "id long, city string")
+
+
+def test_a_row_is_there_as_often_as_it_came(spark: SparkSession, tmp_path: Path) -> None:
+    """In what `apply` returns and in what is delivered; an offset that was applied has the same columns."""
+    delivered = []
+
+    def deliver(changes: DataFrame, number: int) -> None:
+        delivered.append((number, found(changes)))
+
+    with ROWS.view(spark, checkpoint=tmp_path, change_feed=True) as view:
+        rows = orders(spark, (1, "Rome"), (2, "Rome"), (3, "Rome"), (4, "Oslo"))
+        changes = view.apply(orders=rows, offset=0, deliver=deliver)
+        assert changes.dtypes == [("value", "string"), ("_change_type", "string"), ("_commit_version", "bigint")]
+        assert found(changes) == [("Oslo", "insert", 0), *[("Rome", "insert", 0)] * 3]
+    with ROWS.view(spark, checkpoint=tmp_path, change_feed=True) as view:
+        again = view.apply(orders=rows, offset=0)
+        assert (again.collect(), again.dtypes) == ([], changes.dtypes)
+        gone = mrql.Delta(delete=orders(spark, (1, "Rome"), (2, "Rome")))
+        assert found(view.apply(orders=gone, offset=1, deliver=deliver)) == [("Rome", "delete", 1)] * 2
+    assert delivered == [(0, [("Oslo", "insert", 0), *[("Rome", "insert", 0)] * 3]), (1, [("Rome", "delete", 1)] * 2)]
+
+
+def test_a_view_over_a_view(spark: SparkSession) -> None:
+    """What one gives the other takes as it is."""
+    largest = mrql.compile("max(select c.n from c in counts)", counts="bag(<city: string, n: long>)")
+    with COUNTS.view(spark, change_feed=True) as counts, largest.view(spark) as view:
+        view.apply(counts=counts.apply(orders=orders(spark, (1, "Rome"), (2, "Rome"), (3, "Oslo"))))
+        assert found(view.answer()) == [(2,)]
+        changes = counts.apply(orders=mrql.Delta(delete=orders(spark, (1, "Rome"))))
+        assert found(changes) == [("Rome", 1, "insert", 1), ("Rome", 2, "delete", 1)]
+        view.apply(counts=changes)
+        assert found(view.answer()) == [(1,)]
+        counts.apply(orders=orders(spark, (4, "Oslo")))
+        with pytest.raises(UserError, match="those of an earlier batch"):
+            changes.collect()
+
+
+def test_columns_of_the_answer(spark: SparkSession) -> None:
+    """One that is called as those of the feed is refused at once."""
+    for name in ("_Commit_Version", "_change_type", "weight"):
+        taken = mrql.compile(f"select <{name}: o.id> from o in orders", orders="bag(<id: long>)")
+        with pytest.raises(UserError, match=f"this answer has a column `{name}`"):
+            taken.view(spark, change_feed=True)
