@@ -28,6 +28,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.runtime.sources.formats.parquet import PARQUET
 from mrql.runtime.sources.rows_file import RowsFile, rows_of
+from mrql.runtime.sources.spark_reader import SparkReader, is_of_spark
 
 Offset: TypeAlias = Any
 """A place in a source, as JSON has it; None is its beginning."""
@@ -214,7 +215,8 @@ def open_table(spec: SourceSpec) -> VersionedTable:
 
 
 def open_adapter(spec: SourceSpec) -> Adapter:
-    """The adapter of a stream: one that comes with the package, or one named `package.module:name`.
+    """The adapter of a stream: one that comes with the package, or one named `package.module:name`, which may be a
+    Python data source of Spark, or a reader of one.
 
     Raises: UserError where there is none of that name.
     """
@@ -231,7 +233,7 @@ def open_adapter(spec: SourceSpec) -> Adapter:
         ours: Adapter = found(spec)
         return ours
     with _reported(spec, "cannot be made"):
-        return Reported(found(spec), spec)
+        return Reported(SparkReader.of(found, spec) if is_of_spark(found) else found(spec), spec)
 
 
 @attrs.frozen
@@ -295,6 +297,8 @@ def _must_be_one(found: object, spec: SourceSpec) -> None:
 
     Raises: UserError.
     """
+    if is_of_spark(found):
+        return
     if not isinstance(found, type):
         missing = "it is not a class"
     else:
@@ -302,7 +306,7 @@ def _must_be_one(found: object, spec: SourceSpec) -> None:
         if not lacking:
             return
         missing = f"it has no `{lacking[0]}`"
-    hint = "an adapter is a class with what mrql.adapters.Adapter has"
+    hint = "an adapter is a class with what mrql.adapters.Adapter has, or a DataSource of Spark"
     raise UserError(f"{spec.adapter} is no adapter: {missing}", spec.span, hint)
 
 

@@ -10,8 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+import mrql
 from mrql.algebra.errors import UserError
 from mrql.api import View
+from tests.data_sources import Lines
 from tests.mrql.api.test_durable_views import QUERY, found, left, right
 
 pytestmark = pytest.mark.spark
@@ -77,6 +79,21 @@ def test_two_streams_at_their_own_pace(session: SparkSession, tmp_path: Path) ->
         for row in (row for rows in delivered.values() for row in rows):
             total[tuple(row[:-1])] = total.get(tuple(row[:-1]), 0) + row[-1]
         assert sorted(row for row, weight in total.items() if weight) == found(view.answer())
+
+
+def test_a_data_source_in_python(session: SparkSession, tmp_path: Path) -> None:
+    """One that is registered with Spark, stopped and followed again: what a query file may name as an adapter."""
+    session.dataSource.register(Lines)
+    (tmp_path / "n").write_text("1\n2\n3\n")
+    query = mrql.compile(
+        "select (k, count(x), sum(x.n)) from x in numbers group by k: x.n mod 2", numbers="bag(<n: long>)"
+    )
+    for lines, answered in ((3, [(0, 1, 2), (1, 2, 4)]), (5, [(0, 2, 6), (1, 3, 9)])):
+        (tmp_path / "n").write_text("".join(f"{n}\n" for n in range(1, lines + 1)))
+        with query.view(session, checkpoint=tmp_path / "state") as view:
+            coming = session.readStream.format("lines").load(str(tmp_path / "n"))
+            assert view.follow(numbers=coming, trigger=NOW).awaitTermination(120)
+            assert found(view.answer()) == answered
 
 
 def test_what_fails_is_said(session: SparkSession, tmp_path: Path) -> None:

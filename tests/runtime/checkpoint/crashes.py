@@ -103,6 +103,7 @@ class KilledStream(KilledProcess):
         stream = self.stream
         command = [sys.executable, "-m", "mrql", "stream", str(stream.home / "q.mrql"), "--data", str(stream.home)]
         command += ["--once", "--max-files", str(stream.max_files), "--engine", stream.engine]
+        command += [] if stream.max_rows is None else ["--max-rows", str(stream.max_rows), "--allow-import"]
         command += ["--emit", stream.emit.value, "--output", str(stream.out), "--checkpoint", str(stream.checkpoint)]
         return [*command, *([] if stream.address is None else ["--output", stream.address])]
 

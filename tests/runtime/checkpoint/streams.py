@@ -127,6 +127,8 @@ class Stream:
     way: LoopStrategy = LoopStrategy.AUTO
     threshold: Threshold | None = None
     partitions: int | None = None
+    max_rows: int | None = None
+    """About so many rows of an adapter are in a batch."""
 
     @property
     def outputs(self) -> tuple[Place, ...]:
@@ -147,7 +149,7 @@ class Stream:
         )
         rows = found_rows(self.checkpoint)
         program, query, plan = typed(rows)
-        options = Options(once=True, max_files=self.max_files, emit=self.emit)
+        options = Options(once=True, max_files=self.max_files, max_rows=self.max_rows, emit=self.emit)
         return StreamJob(
             program,
             query,
