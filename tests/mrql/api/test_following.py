@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
 import mrql
 from mrql.algebra.errors import UserError
@@ -157,6 +158,11 @@ def test_another_query_is_refused(session: SparkSession, tmp_path: Path) -> None
         assert view.batches == 1
 
 
+KEYS = {name for name, found in vars(StreamingQueryProgress).items() if isinstance(found, property)}
+KEYS -= {"json", "prettyJson"}
+"""What Spark says of a batch."""
+
+
 class Heard(StreamingQueryListener):
     """What Spark tells whoever listens."""
 
@@ -177,7 +183,7 @@ class Heard(StreamingQueryListener):
 
 
 def test_a_listener_hears_of_it(session: SparkSession, tmp_path: Path) -> None:
-    """As of any other streaming query; what was last is under the names that Spark has for it."""
+    """As of any other streaming query; what was last is under all the names that Spark has for it."""
     (tmp_path / "1.csv").write_text("1,0\n2,1\n")
     heard = Heard()
     session.streams.addListener(heard)
@@ -187,7 +193,18 @@ def test_a_listener_hears_of_it(session: SparkSession, tmp_path: Path) -> None:
             following = view.follow(left=stream, trigger=NOW, query_name="fed")
             assert following.awaitTermination(120)
             (last,) = following.recentProgress["left"]
-            assert last["numInputRows"] == 2
+            assert {*last} == KEYS
+            query = following.queries["left"]
+            assert (str(last["id"]), str(last["runId"]), last["name"]) == (query.id, query.runId, "fed-left")
+            assert (last["batchId"], last["numInputRows"], last["stateOperators"]) == (0, 2, [])
+            assert (last["eventTime"], last["observedMetrics"]) == ({}, {})
+            assert last["processedRowsPerSecond"] > 0
+            assert last["inputRowsPerSecond"] >= 0
+            assert datetime.fromisoformat(last["timestamp"]).tzinfo is not None
+            assert 0 < last["durationMs"]["addBatch"] <= last["batchDuration"]
+            (source,) = last["sources"]
+            assert (source["numInputRows"], str(tmp_path) in source["description"]) == (2, True)
+            assert "ForeachBatch" in last["sink"]["description"]
             until = time.monotonic() + 20
             while "ended" not in heard.told and time.monotonic() < until:
                 time.sleep(0.05)
