@@ -17,10 +17,10 @@ all: $(INSTALLED)
 demo: java $(INSTALLED) ## a continuous join, held against an evaluation from scratch
 	$(BIN)/python queries/demo.py
 
-test: java $(INSTALLED) ## all tests
+test: java $(DOCUMENTED) ## all tests
 	$(BIN)/python -m pytest $(TWO)
 
-check: java $(INSTALLED) ## what has to be in order before a change goes in
+check: java $(DOCUMENTED) ## what has to be in order before a change goes in
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

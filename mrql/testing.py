@@ -11,6 +11,8 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.sources.source import Adapter, Offset
 
+__all__ = ["check_adapter"]
+
 ROUNDS = 3
 
 

@@ -22,6 +22,8 @@ from mrql.algebra.showable import written_name
 from mrql.algebra.values.measured import Measured
 
 Value: TypeAlias = Any
+"""A value of the language: a number, a string, a truth value, a date or a timestamp; a tuple, a `Record`, a `Bag` or a
+list of such; a `Document`; None where it is missing."""
 Canonical: TypeAlias = tuple[Any, ...]
 
 
