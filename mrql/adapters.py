@@ -1,7 +1,7 @@
 """What whoever writes an adapter needs: the protocol, the description of a stream, and the values of rows."""
 
-from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.catalog import ADAPTER, SourceSpec
 from mrql.algebra.values.values import Bag, Document, Record, Value
 from mrql.runtime.sources.source import Adapter, Offset
 
-__all__ = ["Adapter", "Bag", "Document", "Offset", "Record", "SourceSpec", "Value"]
+__all__ = ["ADAPTER", "Adapter", "Bag", "Document", "Offset", "Record", "SourceSpec", "Value"]

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import attrs
+
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
 Fence = tuple[str, str, str]
@@ -15,6 +17,38 @@ _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTAL
 def fences(document: str) -> list[Fence]:
     """The blocks of a document, in order; the name of one without is empty."""
     return _FENCE.findall((DOCS / document).read_text(encoding="utf-8"))
+
+
+@attrs.frozen
+class Block:
+    """A block of a document, with a kind or without."""
+
+    kind: str
+    name: str
+    body: str
+
+    @property
+    def head(self) -> str:
+        """Its first line, by which it is known."""
+        return self.body.splitlines()[0]
+
+
+def blocks(document: str) -> list[Block]:
+    """All blocks of a document, by its path from the root."""
+    found: list[Block] = []
+    within: list[str] | None = None
+    kind = name = ""
+    for line in (DOCS.parent / document).read_text(encoding="utf-8").splitlines(keepends=True):
+        if not line.startswith("```"):
+            if within is not None:
+                within.append(line)
+        elif within is None:
+            kind, _, name = line.strip().removeprefix("```").partition(" ")
+            within = []
+        else:
+            found.append(Block(kind, name, "".join(within)))
+            within = None
+    return found
 
 
 def write_files(found: Iterable[Fence], directory: Path) -> None:
