@@ -270,8 +270,8 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
 
 @attrs.frozen
 class Kills:
-    """How often a round kills streams, in the reference engine and on Spark, and the server that their tables are on;
-    without one, they write directories alone."""
+    """How often a round kills streams, in the reference engine, and on Spark, where it kills views as often; and the
+    server that their tables are on: without one, they write directories alone."""
 
     reference: int
     spark: int
@@ -281,7 +281,8 @@ class Kills:
         """Streams that are killed at random moments; each ends with what it would have."""
         random = Random(number)
         killed = self._of(random, "reference", self.reference, batches=60, delay=0.2)
-        return killed + self._of(random, "spark", self.spark, batches=60, delay=5)
+        # Few kills need no long stream, and on Spark its end takes a second for each batch.
+        return killed + self._of(random, "spark", self.spark, batches=min(60, 5 + self.spark), delay=5)
 
     def _of(self, random: Random, engine: str, most: int, *, batches: int, delay: float) -> int:
         killed = 0
@@ -353,7 +354,7 @@ def seeds(first: int | None, minutes: float) -> Iterator[int]:
 @click.option("--minutes", type=click.FloatRange(min=0), default=10.0, show_default=True)
 @click.option("--seed", "only", type=click.IntRange(min=0), help="Runs the round of this seed alone.")
 @click.option("--kills", default=200, show_default=True, help="How often a round kills streams.")
-@click.option("--kills-on-spark", default=0, show_default=True, help="How often it kills those on Spark.")
+@click.option("--kills-on-spark", default=1, show_default=True, help="How often those on Spark, and views.")
 @click.option("--damages", type=click.IntRange(min=1), help="Damages checkpoints alone, so many of them on Spark.")
 def main(minutes: float, only: int | None, kills: int, kills_on_spark: int, damages: int | None) -> None:
     """Runs generated cases in the reference and on Spark."""
