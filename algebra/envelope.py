@@ -29,7 +29,9 @@ class Envelope:
     """The field with the row as it was; None where all fields are those of the one row that a change is about."""
     after: str | None = attrs.field(default=None, eq=False, repr=False)
     payload: str | None = attrs.field(default=None, eq=False, repr=False)
-    """The field that a change may be wrapped in."""
+    """The field that a change may be wrapped in, if it does not say itself what has happened."""
+    needs_key: bool = attrs.field(default=False, eq=False, repr=False)
+    """Whether it never has the row before: what goes is known by its key alone."""
     metadata: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict, eq=False, repr=False)
     """Fields that rows may have though they are no part of the row, with their places in the change. Each change has
     others, so that only rows with a key can have them."""

@@ -278,6 +278,9 @@ class View:
                 f"the changes of `{name}` say all that comes and goes", hint="give other rows in another batch"
             )
         keyed = name in self._keyed
+        if feed.envelope.needs_key and not keyed:
+            what = f"changes of `{name}` that say `{feed.envelope.op}` do not have the row that they take away"
+            raise UserError(what, hint=f'query.view(spark, keys={{"{name}": "id"}})')
         come, gone = feed.come(), feed.gone(keyed=keyed)
         return Delta(upsert=come, delete_keys=gone) if keyed else Delta(insert=come, delete=gone)
 

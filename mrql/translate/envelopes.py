@@ -19,7 +19,7 @@ def with_changes(spec: SourceSpec, arguments: Arguments, catalog: Catalog) -> So
     if written is None:
         return spec
     if written.envelope not in catalog.envelopes:
-        hint = f"there are {' and '.join(catalog.envelopes)}"
+        hint = f"there are {', '.join(catalog.envelopes)}"
         raise UserError(f"nothing is known of changes that are written as `{written.envelope}`", written.span, hint)
     if not spec.stream:
         raise UserError("a static source does not change", written.span, "stream(…) makes it a stream")
@@ -30,6 +30,9 @@ def with_changes(spec: SourceSpec, arguments: Arguments, catalog: Catalog) -> So
         hint = "type(<id: long>), say"
         raise UserError("the rows that changes are of need a type, that of a record", written.span, hint)
     envelope = catalog.envelopes[written.envelope]
+    if envelope.needs_key and arguments.key is None:
+        message = f"changes that are written as `{written.envelope}` do not have the row that they take away"
+        raise UserError(message, written.span, "add key(id), say: then the key says which it is")
     outside = next((name for name in spec.row.names if name in envelope.metadata), None)
     if outside is not None and arguments.key is None:
         message = f"`{outside}` is another one in each change, so that no row is ever found again"

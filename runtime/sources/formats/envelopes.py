@@ -1,7 +1,8 @@
 """The envelopes in which changes come, and the rows that a change brings and takes away.
 
 Debezium: https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events; what of its
-metadata a row may have is called as its transformation `ExtractNewRecordState` calls it. Delta Lake:
+metadata a row may have is called as its transformation `ExtractNewRecordState` calls it. What that makes of a change is
+flat: https://debezium.io/documentation/reference/stable/transformations/event-flattening.html. Delta Lake:
 https://docs.delta.io/latest/delta-change-data-feed.html.
 """
 
@@ -39,7 +40,27 @@ DELTA = Envelope(
     metadata={name: (name,) for name in ("_commit_version", "_commit_timestamp")},
 )
 
-ENVELOPES = {envelope.name: envelope for envelope in (DEBEZIUM, DELTA)}
+DEBEZIUM_FLAT = Envelope(
+    "debezium_flat",
+    op="__deleted",
+    comes=frozenset({"false"}),
+    goes=frozenset({"true"}),
+    removes=frozenset({"true"}),
+    payload="payload",
+    needs_key=True,
+)
+
+DEBEZIUM_FLAT_OP = Envelope(
+    "debezium_flat_op",
+    op="__op",
+    comes=DEBEZIUM.comes,
+    goes=DEBEZIUM.removes,
+    removes=DEBEZIUM.removes,
+    payload="payload",
+    needs_key=True,
+)
+
+ENVELOPES = {envelope.name: envelope for envelope in (DEBEZIUM, DELTA, DEBEZIUM_FLAT, DEBEZIUM_FLAT_OP)}
 """By what a query calls them."""
 
 

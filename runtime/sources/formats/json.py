@@ -111,7 +111,7 @@ def _changes_of(value: Json, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
     envelope = spec.changes
     assert envelope is not None
     assert isinstance(spec.row, ty.RecordType)
-    if isinstance(value, dict) and envelope.payload is not None and envelope.payload in value:
+    if isinstance(value, dict) and envelope.payload in value and envelope.op not in value:
         value = value[envelope.payload]
     if value is not None:
         yield from changes_of(_as_row(value, envelope.whole(spec.row)), spec)

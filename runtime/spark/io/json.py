@@ -91,8 +91,9 @@ def _whole(spec: SourceSpec) -> ty.RecordType:
 def _unwrapped(arrays: DataFrame, envelope: Envelope) -> DataFrame:
     """Changes without what they are wrapped in, and without those that are null."""
     if envelope.payload is not None:
-        payload = json_variant.member("mrql_array", envelope.payload, 0)
-        inner = f"if({SECOND} IS NULL AND {payload} IS NOT NULL, to_variant_object(array({payload})), mrql_array)"
+        payload, said = (json_variant.member("mrql_array", name, 0) for name in (envelope.payload, envelope.op))
+        is_inside = f"{SECOND} IS NULL AND {payload} IS NOT NULL AND {said} IS NULL"
+        inner = f"if({is_inside}, to_variant_object(array({payload})), mrql_array)"
         arrays = arrays.selectExpr("mrql_file", "mrql_number", f"{inner} AS mrql_array")
     return arrays.where(f"NOT coalesce({SECOND} IS NULL AND is_variant_null({FIRST}), false)")
 

@@ -50,6 +50,17 @@ def test_changes_of_debezium(spark: SparkSession) -> None:
         assert found(view.answer()) == [(1, "b")]
 
 
+def test_flat_changes_of_debezium(spark: SparkSession) -> None:
+    """Of a stream with a key, by either of the columns; without one it is not known what goes."""
+    rows = [(1, "a", 1, "c", "false"), (1, "b", 3, "u", "false"), (2, "a", 2, "r", "false"), (2, None, 4, "d", "true")]
+    flat = spark.createDataFrame(rows, "id long, city string, __lsn long, __op string, __deleted string")
+    for column in ("__op", "__deleted"):
+        with KEYED.view(spark, keys={"A": mrql.key("id", version="__lsn")}) as view:
+            assert found(view.apply(A=flat.drop(column))) == [(1, "b", 1)]
+    with KEYED.view(spark) as view, pytest.raises(UserError, match="do not have the row that they take away"):
+        view.apply(A=flat)
+
+
 def test_a_change_feed_is_followed(spark: SparkSession, tmp_path: Path) -> None:
     """Each image of an update is taken for what it is."""
     lines = [(1, "a", "insert"), (1, "a", "update_preimage"), (1, "b", "update_postimage"), (2, "a", "insert")]

@@ -56,6 +56,19 @@ DELTA: list[Any] = [
     {"_change_type": kind, "_commit_version": 3, **row(n, kind)}
     for n, kind in enumerate(("insert", "update_preimage", "update_postimage", "delete", "truncate"))
 ]
+FLAT: list[Any] = [
+    {**row(1, "a"), "__op": "c", "__deleted": "false", "__lsn": 1},
+    {"schema": {}, "payload": {**row(2, "b"), "__op": "r", "__deleted": "false", "__lsn": 2}},
+    {**row(1, "c"), "__op": "u", "__deleted": "false", "__lsn": 3, "payload": None},
+    {"id": 2, "city": None, "__op": "d", "__deleted": "true", "__lsn": 4},
+    None,
+    # what is none
+    {**row(3), "__op": "t", "__deleted": "maybe"},
+    row(4, "d"),
+    {"id": "x", "__op": "c", "__deleted": "false"},
+    {"payload": row(5)},
+]
+"""Each says in two ways what has happened."""
 BEHIND = ['{"op": "c", "after": {"id": 1}} {}', "null null", "{"]
 """Lines that are no JSON, or have something behind it."""
 
@@ -118,6 +131,20 @@ def test_a_change_feed(tmp_path: Path) -> None:
     assert [sign for _, sign in keyed] == [1, 1, -1]
 
 
+@pytest.mark.parametrize("envelope", ["debezium_flat", "debezium_flat_op"])
+def test_flat_changes(tmp_path: Path, envelope: str) -> None:
+    """A row and what has happened to it, side by side; a field that is called as what others are wrapped in is one."""
+    rows, malformed = found(spec_of(tmp_path, FLAT, f"{KEYED}, key(id), version(__lsn), changes({envelope})"))
+    assert plain(rows) == [(1, "a", 1, None, 1), (2, "b", 2, None, 1), (1, "c", 3, None, 1), (2, None, 4, None, -1)]
+    assert [m.line for m in malformed] == [6, 7, 8, 9]
+
+
+@pytest.mark.spark
+def test_spark_reads_the_same_flat_changes(spark: SparkSession, tmp_path: Path) -> None:
+    arguments = f"{KEYED}, key(id), version(__lsn), changes(debezium_flat)"
+    assert_reads_the_same(spark, spec_of(tmp_path, FLAT, arguments), tmp_path)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("arguments", [f"{ROW}, changes(debezium)", f"{WITH_KEY}, changes(debezium), multiline"])
 def test_spark_reads_the_same(spark: SparkSession, tmp_path: Path, arguments: str) -> None:
@@ -145,6 +172,7 @@ def assert_reads_the_same(spark: SparkSession, spec: SourceSpec, home: Path) -> 
     [
         (f"{ROW}, changes(canal)", "nothing is known of changes that are written as `canal`"),
         (f"{KEYED}, changes(debezium)", "`__lsn` is another one in each change"),
+        (f"{ROW}, changes(debezium_flat)", "changes that are written as `debezium_flat` do not have the row"),
         ("changes(debezium)", "the rows that changes are of need a type"),
         (f'{ROW}, changes(debezium), deletions("x")', "changes say themselves which rows they take away"),
         (f"{ROW}, key(nr)", "the rows have no field `nr`"),
