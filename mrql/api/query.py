@@ -18,6 +18,7 @@ from mrql.api.arguments import (
     Loop,
     Trusted,
     directory_of,
+    kind_of,
     must_be_a_frame,
     must_have_a_driver,
     session_of,
@@ -178,6 +179,8 @@ class Query:
         if taken:
             message = f"the stream `{taken[0]}` of a view is called as an argument of `apply`"
             raise UserError(message, hint="give it another name")
+        if not isinstance(change_feed, bool):
+            raise UserError(f"change_feed is True or False, not {kind_of(change_feed)}")
         if change_feed:
             must_have_room_for_a_feed(self.type)
         root = None if checkpoint is None else directory_of(checkpoint)

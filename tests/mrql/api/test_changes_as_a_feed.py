@@ -64,3 +64,5 @@ def test_columns_of_the_answer(spark: SparkSession) -> None:
         taken = mrql.compile(f"select <{name}: o.id> from o in orders", orders="bag(<id: long>)")
         with pytest.raises(UserError, match=f"this answer has a column `{name}`"):
             taken.view(spark, change_feed=True)
+    with pytest.raises(UserError, match="change_feed is True or False, not a value"):
+        ROWS.view(spark, change_feed=orders(spark))  # type: ignore[arg-type]
