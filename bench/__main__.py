@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from bench import floor, groupby, joins, keys, loops, start, tpch
+from bench import floor, groupby, joins, keys, loops, start, statistics, tpch, windows
 from bench import regressions as slower
 from bench.contender import alone
 from bench.document import machine, replace
@@ -24,8 +24,10 @@ BENCHMARKS = {
     "keys": keys.run_benchmark,
     "loops": loops.run_benchmark,
     "start": start.run_benchmark,
+    "statistics": statistics.run_benchmark,
     "tpch": tpch.run_small,
     "tpch1": tpch.run_large,
+    "windows": windows.run_benchmark,
 }
 
 
