@@ -21,6 +21,32 @@ SELECT = "write `(select e from x in X where c)`"
 PART = "a part of a list is written with both of its ends, from 0 on: `xs[1:3]` are the elements 1, 2 and 3"
 RECORD = "what has names is a record: `<a: …, b: …>`"
 TYPES = r"bool|int|long|float|double|string|binary|date|timestamp|decimal(\([\d\s,]+\))?"
+_LIST = "`[int]`, a list, or `{int}`, a bag"
+_MAP = "`{(string, int)}`, a bag of pairs: `m[k]` is the value beside a key"
+_RECORD = "`<a: int, b: string>`, a record"
+_BAG = "`{int}`, a bag, in which a value may be several times"
+NESTED_TYPES: dict[str, str] = {
+    **dict.fromkeys(("array", "list", "vector"), _LIST),
+    **dict.fromkeys(("map", "dict"), _MAP),
+    **dict.fromkeys(("struct", "row", "record"), _RECORD),
+    **dict.fromkeys(("set", "bag", "multiset"), _BAG),
+}
+"""Types made of others, by their names elsewhere, and how they are written here."""
+LENGTH = "write `string`, without a length: texts of a file are not held against one"
+IN_BRACKETS: tuple[tuple[str, str], ...] = (
+    (r"n?(var)?char2?|character|string|text", LENGTH),
+    (r"timestamp\w*|datetime2?|time", "leave the brackets out: a `timestamp` has six digits of a second's part"),
+    (r"float|real|double", "leave the brackets out: a `float` has 24 bits of digits, a `double` 53"),
+    (r"number", "write `decimal(12, 2)`"),
+    (r"(big|small|tiny|medium)?int(eger)?|long|short|byte", "leave the brackets out: they say nothing of the values"),
+)
+"""What to write instead of types that have numbers in brackets elsewhere."""
+
+
+def brackets_hint(name: str) -> str:
+    """The hint for a type with numbers behind it that takes none."""
+    fitting = (hint for names, hint in IN_BRACKETS if re.fullmatch(names, name, re.IGNORECASE))
+    return next(fitting, "decimal(12, 2) has")
 
 
 @attrs.frozen
@@ -38,6 +64,20 @@ class Habit:
 
 
 HABITS: tuple[Habit, ...] = (
+    *(
+        Habit(f"write {here}", *at)
+        for name, here in NESTED_TYPES.items()
+        for at in (
+            (r"[<\[]", rf"(?:[:(,<{{\[]|\bas|\btype\s+\w+\s*=)\s*{name}\s*"),
+            ("", rf"\bas\s+{name}\s*<[^;]*>\s*"),
+        )
+    ),
+    Habit("write `[int]`, a list, or `{int}`, a bag", r"\[\s*\]", rf"[:(,<{{\[]\s*({TYPES}|\w*int)\s*"),
+    Habit("write `double`", r"precision\b", r"\bdouble\s+"),
+    Habit("write `long`", r"\w*int\b", r"\bunsigned\s+"),
+    Habit("write `string`", r"varying\b", r"\bchar(acter)?\s+"),
+    Habit("write `timestamp`: what the clock shows in UTC", r"with(out)?\s+(local\s+)?time\b", r"\btimestamp\s+"),
+    Habit("a field is written with a `:`: `<a: int>`", rf"({TYPES}|\w*(int|char)|decimal)\b", r"<\s*\w+\s+"),
     Habit("write `not is_null(e)`", r"is\s+not\s+(null|none)\b"),
     Habit("write `is_null(e)`", r"is\s+(null|none)\b"),
     Habit("write `a = b or is_null(a) and is_null(b)`", r"is\s+(not\s+)?distinct\b"),

@@ -8,6 +8,9 @@ from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.parser.builder import Builder
+from mrql.parser.sql_hints import NESTED_TYPES, brackets_hint
+
+DECIMALS = ("decimal", "numeric", "dec")
 
 
 class TypeBuilder(Builder):
@@ -18,16 +21,15 @@ class TypeBuilder(Builder):
 
     def applied_type(self, span: Span, name: Token, *items: syntax.TypeExpr) -> syntax.TypeExpr:
         if name.lower() not in ("bag", "list"):
-            raise UserError(f"`{name}` does not make a type of others", span, "write bag(t) or list(t)")
+            written = NESTED_TYPES.get(name.lower(), "bag(t) or list(t)")
+            raise UserError(f"`{name}` does not make a type of others", span, f"write {written}")
         if len(items) != 1:
             raise UserError(f"`{name}` has one type in its brackets, not {len(items)}", span)
         return syntax.BagType(items[0], span) if name.lower() == "bag" else syntax.ListType(items[0], span)
 
     def numbered_type(self, span: Span, name: Token, precision: Token, scale: Token | None = None) -> syntax.TypeExpr:
-        if name.lower() != "decimal":
-            is_text = name.lower() in ("varchar", "char", "string", "nvarchar")
-            hint = "a `string` is of any length" if is_text else "decimal(12, 2) has"
-            raise UserError(f"`{name}` has no digits in brackets", span, hint)
+        if name.lower() not in DECIMALS:
+            raise UserError(f"`{name}` has no digits in brackets", span, brackets_hint(name))
         digits = [int(token) if len(token) < 4 else 1000 for token in (precision, scale or "0")]
         if not (1 <= digits[0] <= 38 and digits[1] <= digits[0]):
             raise UserError(

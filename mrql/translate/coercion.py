@@ -15,16 +15,20 @@ from mrql.translate.scope import Globals, Scope
 
 BASIC: dict[str, Type] = {**ty.BASIC}
 SYNONYMS: dict[str, Type] = {
-    "bigint": ty.LONG,
-    "integer": ty.INT,
-    "smallint": ty.INT,
-    "tinyint": ty.INT,
-    "real": ty.FLOAT,
-    "boolean": ty.BOOL,
-    "varchar": ty.STRING,
-    "text": ty.STRING,
+    name: t
+    for names, t in (
+        ("bigint", ty.LONG),
+        ("integer int4 smallint int2 short tinyint byte", ty.INT),
+        ("real float4", ty.FLOAT),
+        ("float8", ty.DOUBLE),
+        ("numeric dec", ty.DecimalType(10)),
+        ("boolean", ty.BOOL),
+        ("varchar text", ty.STRING),
+        ("timestamp_ntz datetime", ty.TIMESTAMP),
+    )
+    for name in names.split()
 }
-"""Types by their names in SQL, where a query gives these names to none of its own."""
+"""Types by their names in SQL, Spark and PostgreSQL, where a query gives these names to none of its own."""
 
 
 def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
@@ -37,7 +41,8 @@ def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
             found = BASIC.get(name) or known.types.get(name) or known.data.get(name) or SYNONYMS.get(name)
             if found is not None:
                 return found
-            raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span, TYPES_HERE.get(name.lower()))
+            candidates = [*BASIC, *known.types, *SYNONYMS]
+            raise Scope(known).unknown("type", name, candidates, t.span, TYPES_HERE.get(name.lower()))
         case syntax.NumberedType(precision, scale):
             return ty.DecimalType(precision, scale)
         case syntax.TupleType(items):

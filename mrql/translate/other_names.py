@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mrql.parser.sql_hints import NESTED_TYPES
+
 _CONDITION = "`if c then a else b`"
 _ORDERED = "`first(select x from x in g order by x.A)`, or `min_by(x, x.A)`"
 _NUMBERED = "`(x, n) in row_number(select x from x in X order by x.A)`"
@@ -83,15 +85,21 @@ NAMES_HERE = _here(
     ("current_date current_timestamp now today sysdate", _CLOCK),
 )
 
-TYPES_HERE = _here(
-    ("str char utf8 object", "`string`"),
-    ("number numeric num money", "`double`, `long`, or `decimal(12, 2)`"),
-    ("int64 uint32", "`long`"),
-    ("int32 int16 int8 uint16 uint8", "`int`"),
-    ("float64", "`double`"),
-    ("float32", "`float`"),
-    ("datetime timestamp_ntz timestamptz", "`timestamp`"),
-    ("json variant map dict", "`any`"),
-    ("array", "`[t]`, a list of t, or `{t}`, a bag of t"),
-    ("struct row", "`<a: t, b: u>`, a record"),
-)
+TYPES_HERE = {
+    **_here(
+        ("str char nchar nvarchar character clob utf8 object uuid enum", "`string`"),
+        ("number num money", "`double`, `long`, or `decimal(12, 2)`"),
+        ("int64 uint32", "`long`"),
+        ("int32 int16 uint16 uint8", "`int`"),
+        ("int8", "`long`, if it has 8 bytes, and `int`, if it has 8 bits"),
+        ("uint64", "`long`, or `decimal(20)` of texts that no long has"),
+        ("float64", "`double`"),
+        ("float32", "`float`"),
+        ("timestamptz timestamp_ltz", "`timestamp`: what the clock shows in UTC"),
+        ("time", "`string`: a time without its day has no type"),
+        ("interval", "`long`: a span of time is a number, of days or of seconds"),
+        ("binary varbinary bytes bytea blob", "nothing: bytes are not read; a text of them, as base64, is a `string`"),
+        ("json variant", "`any`"),
+    ),
+    **{name: f"here it is {here}" for name, here in NESTED_TYPES.items()},
+}

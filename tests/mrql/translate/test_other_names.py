@@ -6,10 +6,12 @@ import re
 
 import pytest
 
+from mrql.parser.parser import parse_type
 from mrql.translate.builtin_aggregates import AGGREGATIONS
+from mrql.translate.coercion import BASIC, SYNONYMS
 from mrql.translate.collection_functions import DERIVED
 from mrql.translate.library import LIBRARY
-from mrql.translate.other_names import HERE, NAMES_HERE
+from mrql.translate.other_names import HERE, NAMES_HERE, TYPES_HERE
 
 KNOWN = {*AGGREGATIONS, *DERIVED, *LIBRARY, "distinct", "trace"}
 
@@ -25,3 +27,13 @@ def test_what_is_advised_is_there(name: str) -> None:
 def test_what_is_advised_of_a_value_is_there(name: str) -> None:
     """So does the name of a value."""
     assert set(re.findall(r"(\w+)\(", NAMES_HERE[name])) <= KNOWN
+
+
+@pytest.mark.parametrize("name", TYPES_HERE)
+def test_what_is_advised_of_a_type_is_there(name: str) -> None:
+    """The name of a type that is none of ours stands for types that are."""
+    assert name not in {**BASIC, **SYNONYMS}
+    advised = [text for text in re.findall("`([^`]+)`", TYPES_HERE[name]) if not text.startswith("m[")]
+    assert advised
+    for text in advised:
+        parse_type(text)
