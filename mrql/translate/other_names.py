@@ -103,3 +103,36 @@ TYPES_HERE = {
     ),
     **{name: f"here it is {here}" for name, here in NESTED_TYPES.items()},
 }
+
+_ASIDE = "`--malformed quarantine --quarantine DIR`, which keeps malformed rows aside; else the first one is an error"
+_PATTERN = 'the path: `source(csv, "in/*.csv", …)` is a pattern, and partitions in a directory are read'
+_FOUND = "nothing: types are found where no `type(…)` is given"
+_UTF8 = "nothing: text is UTF-8; convert other files, as by `iconv -f latin1 -t utf-8`"
+_BLANKS = "nothing: blanks around a field are no part of it"
+
+OPTIONS_HERE = _here(
+    ("sep delimiter separator delim fielddelimiter", 'the text behind the path: `source(csv, "file.csv", ";")`'),
+    ("encoding charset", _UTF8),
+    ("inferschema infer_schema infer mergeschema", _FOUND),
+    ("schema ddl columns names dtype dtypes", "`type(<id: long, name: string>)`"),
+    ("mode columnnameofcorruptrecord badrecordspath on_bad_lines error_bad_lines", _ASIDE),
+    ("ignorecorruptfiles ignoremissingfiles", _ASIDE),
+    ("linesep lineterminator recorddelimiter", r"nothing: a line ends with `\n`, `\r\n` or `\r`"),
+    ("ignoreleadingwhitespace ignoretrailingwhitespace skipinitialspace", _BLANKS),
+    ("emptyvalue", 'nothing: `""` is the empty text, and an empty field without quotes is missing'),
+    ("na_values nullvalues null_values nullstr", '`nullValue("NA", "-")`'),
+    ("nanvalue positiveinf negativeinf", "nothing: `NaN`, `Infinity` and `-Infinity` are numbers"),
+    ("quotechar", '`quote("\'")`'),
+    ("escapechar", r'`escape("\\")`'),
+    ("parse_dates date_format", '`dateFormat("dd.MM.yyyy")`'),
+    ("timestampntzformat", '`timestampFormat("dd.MM.yyyy HH:mm:ss")`'),
+    ("decimal thousands", '`locale("de-DE")`'),
+    ("timezone tz", "nothing: a timestamp with a zone becomes that of UTC, one without is as it is written"),
+    ("compression codec", "nothing: files that end in `.gz`, `.bz2` and `.zst` are unpacked"),
+    ("recursivefilelookup pathglobfilter basepath filename", _PATTERN),
+    ("maxfilespertrigger", "`mrql stream --max-files N`"),
+    ("rowtag", 'in braces: `source(xml, "file.xml", {"tag"})`'),
+    ("enforceschema", "`header`: columns are found by their names"),
+    ("lines orient", "`multiline`, where a file is one document; else each line is a row"),
+    ("skiprows skip", '`header` for a first record of names, `comment("#")` for lines that begin with a sign'),
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 
 from mrql import syntax
@@ -11,6 +13,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Stream
 from mrql.parser.expressions import OPTIONS
+from mrql.translate.other_names import OPTIONS_HERE
 from mrql.translate.scope import Globals, Scope, UnknownName, nearest
 
 
@@ -36,9 +39,10 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
     Raises: UserError where a text is not known before there are any data.
     """
     sorted_arguments = Arguments()
-    _no_argument_twice(source)
-    for given in source.args:
-        arg = _text_or_option(given, known) if isinstance(given, syntax.Expr) else given
+    args = [_option_in_any_case(arg, known) for arg in source.args]
+    _no_argument_twice(args)
+    for given in args:
+        arg = _text_of(given, known) if isinstance(given, syntax.Expr) else given
         match arg:
             case syntax.StringLit():
                 sorted_arguments.strings.append(arg)
@@ -76,17 +80,33 @@ _WORDS: dict[type[syntax.SourceArg], str] = {
 """How the arguments are written of which there is one."""
 
 
-def _no_argument_twice(source: syntax.SourceExpr) -> None:
+def _no_argument_twice(args: Sequence[syntax.SourceArg]) -> None:
     """Raises: UserError at the second one."""
     found: set[str] = set()
-    for arg in source.args:
+    for arg in args:
         word = arg.name if isinstance(arg, syntax.OptionArg) else _WORDS.get(type(arg))
         if word in found:
             raise UserError(f"`{word}` is given twice", arg.span)
         found |= {word} if word is not None else set()
 
 
-def _text_or_option(arg: syntax.Expr, known: Globals) -> syntax.StringLit:
+_OPTION_OF: dict[str, str] = {name.lower(): name for name in OPTIONS}
+"""The options by their names in small letters: Spark takes them in any case."""
+
+
+def _option_in_any_case(arg: syntax.SourceArg, known: Globals) -> syntax.SourceArg:
+    """An option whose name is written in other letters, unless the query calls something so."""
+    match arg:
+        case syntax.Name(name, span=span) | syntax.Call(name, span=span) if name.lower() in _OPTION_OF:
+            if Scope(known).lookup(name) is not None or name in known.calls or name in known.imported:
+                return arg
+            values = arg.args if isinstance(arg, syntax.Call) else ()
+            return syntax.OptionArg(_OPTION_OF[name.lower()], values, span)
+        case _:
+            return arg
+
+
+def _text_of(arg: syntax.Expr, known: Globals) -> syntax.StringLit:
     """A text; what has no meaning as one is likely to be an option that is called otherwise."""
     try:
         return _text(arg, known)
@@ -97,14 +117,18 @@ def _text_or_option(arg: syntax.Expr, known: Globals) -> syntax.StringLit:
             case _:
                 raise
         words = [*OPTIONS, *(word for word in _WORDS.values() if word.isidentifier())]
-        near = nearest(name, words, cutoff=0.8)
-        if near is not None:
-            hint = f"it is written `{OPTIONS.get(near, near)}`"
-            raise UserError(f"a source has no option `{arg.span.text}`", arg.span, hint) from None
-        if isinstance(arg, syntax.Call) and isinstance(error, UnknownName) and error.what == "function":
+        written, hint = name, OPTIONS_HERE.get(name.lower())
+        if hint is None and (near := nearest(name, words, cutoff=0.8)) is not None:
+            written, hint = arg.span.text, f"it is written `{OPTIONS.get(near, near)}`"
+        elif hint is None and isinstance(arg, syntax.Call) and _is_unknown_function(error):
             hint = f"there are {', '.join(words)}"
-            raise UserError(f"a source has no option `{name}`", arg.span, hint) from None
-        raise
+        if hint is None:
+            raise
+        raise UserError(f"a source has no option `{written}`", arg.span, hint) from None
+
+
+def _is_unknown_function(error: UserError) -> bool:
+    return isinstance(error, UnknownName) and error.what == "function"
 
 
 def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -> syntax.StringLit:
