@@ -237,6 +237,8 @@ class SourceSpec:
     key: RowKey | None = None
     changes: Envelope | None = None
     version: int | None = None
+    sample: int | None = attrs.field(default=None, eq=False, repr=False)
+    """In how many of the first rows their type is found, where none is given and that is said."""
     found: bool = attrs.field(default=False, eq=False, repr=False)
     """Whether the type of the rows of a stream was found in the first of them. It stays so, or becomes wider where
     later rows ask for it and the format has wider types."""

@@ -49,6 +49,9 @@ INFERRED = [name for name, format in FORMATS.items() if format.infer is not None
 @click.option("--delimiter", help="What stands between the fields of csv.  [default: by the name, or found]")
 @click.option("--header", is_flag=True, help="The first record of csv has the names of the columns.")
 @click.option("--multiline", is_flag=True, help="A record of csv may go over lines; a file of json is one document.")
+@click.option(
+    "--sample", type=click.IntRange(1), help="In how many of the first rows.  [default: 1,000, or a megabyte]"
+)
 @click.option("--quote", help='The quote of csv, or nothing where quotes are part of the text.  [default: "]')
 @click.option("--escape", help="The sign that escapes a quote in quotes.  [default: it is written twice]")
 @click.option("--null-value", "nulls", multiple=True, help="A text of csv that stands for a missing value.")
@@ -63,6 +66,7 @@ def infer(
     delimiter: str | None,
     header: bool,
     multiline: bool,
+    sample: int | None,
     quote: str | None,
     escape: str | None,
     nulls: tuple[str, ...],
@@ -91,7 +95,7 @@ def infer(
     options |= {option: (text,) for option, text in texts.items() if text is not None}
     if not is_csv and delimiter is not None:
         raise click.UsageError("--delimiter is for csv")
-    for option in options:
+    for option in [*options, *([] if sample is None else ["sample"])]:
         if option not in format.takes:
             taking = CATALOG.names_taking(option)
             raise click.UsageError(f"{format} source has no option `{option}`: it is for {taking}")
@@ -112,6 +116,7 @@ def infer(
             delimiter=between,
             header=header,
             multiline=multiline,
+            sample=sample,
             csv=written,
         )
         for file in files

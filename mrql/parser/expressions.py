@@ -18,6 +18,7 @@ from mrql.parser.xml_literals import XmlReader
 
 OPTIONS = {
     **{word: word for word in ("header", "allowMissingColumns", "multiline")},
+    "sample": "sample(10000)",
     "quote": """quote("'")""",
     "escape": r'escape("\\")',
     "nullValue": 'nullValue("NA", "-")',

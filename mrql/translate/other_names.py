@@ -114,6 +114,7 @@ OPTIONS_HERE = _here(
     ("sep delimiter separator delim fielddelimiter", 'the text behind the path: `source(csv, "file.csv", ";")`'),
     ("encoding charset", _UTF8),
     ("inferschema infer_schema infer mergeschema", _FOUND),
+    ("samplingratio sample_size samplesize sample_rows infer_schema_length", "`sample(10000)`, a number of rows"),
     ("schema ddl columns names dtype dtypes", "`type(<id: long, name: string>)`"),
     ("mode columnnameofcorruptrecord badrecordspath on_bad_lines error_bad_lines", _ASIDE),
     ("ignorecorruptfiles ignoremissingfiles", _ASIDE),

@@ -14,10 +14,12 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.xml_elements import BLANKS
 from mrql.parser.expressions import OPTIONS
 from mrql.translate.scope import Globals
-from mrql.translate.source_arguments import Arguments, known_text
+from mrql.translate.source_arguments import Arguments, known_number, known_text
 
 ANY_NUMBER = {"nullValue"}
 """The options that take several texts; the others that have an example with a text take one."""
+NUMBERS = {"sample"}
+"""The options that take a number."""
 
 
 def options_of(arguments: Arguments, format: Format, known: Globals) -> Mapping[str, tuple[str, ...]]:
@@ -31,9 +33,28 @@ def options_of(arguments: Arguments, format: Format, known: Globals) -> Mapping[
             hint = f"it is for {known.catalog.names_taking(option.name)}"
             raise UserError(f"{format} source has no option `{option.name}`", option.span, hint)
         _must_be_as_many(option)
-        texts = tuple(known_text(value, known, f"what `{option.name}` is given") for value in option.values)
-        found[option.name] = texts
+        found[option.name] = tuple(_given(option.name, value, known) for value in option.values)
     return found
+
+
+def _given(name: str, value: syntax.Expr, known: Globals) -> str:
+    """What an option is given, as a text.
+
+    Raises: UserError where it is not known before there are any data.
+    """
+    what = f"what `{name}` is given"
+    return str(known_number(value, known, what)) if name in NUMBERS else known_text(value, known, what)
+
+
+def sample_of(options: Mapping[str, Sequence[str]]) -> int | None:
+    """In how many rows their type is found, where that is said.
+
+    Raises: UserError, without a place, where it is in none.
+    """
+    number = int(options["sample"][0]) if "sample" in options else None
+    if number == 0:
+        raise UserError("a type is found in one row at least", hint=OPTIONS["sample"])
+    return number
 
 
 def _must_be_as_many(option: syntax.OptionArg) -> None:
@@ -42,7 +63,8 @@ def _must_be_as_many(option: syntax.OptionArg) -> None:
     if texts and not takes_texts:
         raise UserError(f"`{option.name}` takes nothing", option.span, example)
     if takes_texts and (not texts or (len(texts) > 1 and option.name not in ANY_NUMBER)):
-        many = "at least one text" if option.name in ANY_NUMBER else "one text"
+        one = "one number" if option.name in NUMBERS else "one text"
+        many = "at least one text" if option.name in ANY_NUMBER else one
         raise UserError(f"`{option.name}` takes {many}", option.span, example)
 
 

@@ -18,7 +18,7 @@ from mrql.translate.handed_over import handed_over
 from mrql.translate.row_keys import with_key
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import Arguments, arguments_of
-from mrql.translate.source_options import csv_options, options_of
+from mrql.translate.source_options import csv_options, options_of, sample_of
 from mrql.translate.source_rows import with_row
 
 
@@ -60,6 +60,7 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         header="header" in options,
         missing_columns="allowMissingColumns" in options,
         multiline="multiline" in options,
+        sample=_sample(arguments, options),
         csv=_csv_options(arguments, options, delimiter),
         surplus=format.surplus,
         tags=tuple(dict.fromkeys(arguments.tags.tags)) if arguments.tags else (),
@@ -110,6 +111,17 @@ def _csv_options(arguments: Arguments, options: Mapping[str, Sequence[str]], del
         except UserError as error:
             raise UserError(error.message, option.span, error.hint or OPTIONS[option.name]) from None
     return csv_options(options, delimiter)
+
+
+def _sample(arguments: Arguments, options: Mapping[str, Sequence[str]]) -> int | None:
+    """Raises: UserError where no type is to be found."""
+    option = next((option for option in arguments.options if option.name == "sample"), None)
+    if option is not None and arguments.row is not None:
+        raise UserError("`sample` says how a type is found, and one is given", option.span, "leave one of them out")
+    try:
+        return sample_of(options)
+    except UserError as error:
+        raise UserError(error.message, None if option is None else option.span, error.hint) from None
 
 
 _TAG = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?")

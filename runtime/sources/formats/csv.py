@@ -251,7 +251,9 @@ def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
 
 
 def _sample(spec: SourceSpec, files: Sequence[Path]) -> list[tuple[Path, list[Fields]]]:
-    """The fields of the first records of some files, without tags."""
+    """The fields of the first records of some files, without tags: of as many as is said, else of those of the first
+    characters."""
+    most, size_of_all = (SAMPLE_ROWS, SAMPLE_CHARACTERS) if spec.sample is None else (spec.sample, None)
     found: list[tuple[Path, list[Fields]]] = []
     rows = size = 0
     for file in files:
@@ -259,7 +261,7 @@ def _sample(spec: SourceSpec, files: Sequence[Path]) -> list[tuple[Path, list[Fi
         for _, text, fields in records(spec, file):
             found[-1][1].append(fields[int(spec.tagged) :])
             rows, size = rows + 1, size + len(text)
-            if rows == SAMPLE_ROWS or size > SAMPLE_CHARACTERS:
+            if rows == most or (size_of_all is not None and size > size_of_all):
                 return found
     return [(file, some) for file, some in found if some]
 
@@ -351,6 +353,7 @@ CSV = FileFormat(
             "header",
             "allowMissingColumns",
             "multiline",
+            "sample",
             "tagged",
             "quote",
             "escape",

@@ -184,8 +184,9 @@ MOST_SHOWN = 1000
 
 
 @deep
-def infer_row(files: Sequence[Path], multiline: bool = False) -> Type | None:
-    """The type of the rows, from the first ones; None where there are none.
+def infer_row(files: Sequence[Path], multiline: bool = False, rows: int | None = None) -> Type | None:
+    """The type of the rows, from so many of the first ones, else from those of the first megabyte; None where there are
+    none.
 
     What is no JSON takes no part: it will be found malformed when it is read.
 
@@ -194,7 +195,8 @@ def infer_row(files: Sequence[Path], multiline: bool = False) -> Type | None:
     if not multiline:
         _must_be_lines(files)
     joined: Type | None = None
-    for value in islice(_sample(files, multiline), SAMPLE_ROWS):
+    sample = _sample(files, multiline, SAMPLE_BYTES) if rows is None else _sample(files, multiline, None)
+    for value in islice(sample, rows or SAMPLE_ROWS):
         found = type_of(value)
         joined = found if joined is None else joined_types(joined, found)
     return None if joined is None else settled(joined)
@@ -224,14 +226,15 @@ def first_fault(files: Iterable[Path], multiline: bool) -> Malformed | None:
     return None
 
 
-def _sample(files: Iterable[Path], multiline: bool) -> Iterator[Json]:
+def _sample(files: Iterable[Path], multiline: bool, most: int | None) -> Iterator[Json]:
+    """The first values, in about so many bytes at `most`."""
     size = 0
     for file in files:
         for value, length in _values(file, multiline):
             if value is not NOTHING:
                 yield value
             size += length
-            if size > SAMPLE_BYTES:
+            if most is not None and size > most:
                 return
 
 
@@ -389,11 +392,11 @@ def encode_json(output: Output, answer: Value) -> bytes:
 JSON = FileFormat(
     "json",
     Records(typed=False),
-    takes=frozenset({"changes", "multiline"}),
+    takes=frozenset({"changes", "multiline", "sample"}),
     read=read_json,
     check=check_json,
     count=count_json,
-    infer=lambda spec, files: infer_row(files, spec.multiline),
+    infer=lambda spec, files: infer_row(files, spec.multiline, spec.sample),
     widen=lambda spec, known, files: widened(known, files, spec.multiline),
     encode=encode_json,
 )

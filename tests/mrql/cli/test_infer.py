@@ -97,6 +97,7 @@ def test_what_is_printed_reads_the_files(home: Path, files: list[str], options: 
         (["c.csv", "a.csv"], ["--header", "--delimiter", ";"], "the files have no column in common"),
         (["m.json"], [], 'the first line is no JSON, but "["'),
         (["f.json"], ["--header"], "a json source has no option `header`: it is for csv"),
+        (["h.parquet"], ["--sample", "3"], "a parquet source has no option `sample`: it is for csv and json"),
         (["f.json"], ["--delimiter", ";"], "--delimiter is for csv"),
         (["j.csv"], ["--date-format", "d.M.y"], "`d` has no meaning in a pattern"),
         (["j.csv"], ["--null-value", " "], "a null value has no blanks around it"),

@@ -184,3 +184,54 @@ def test_a_stream_without_files(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     with pytest.raises(UserError, match=r"no file in .* to take the type of the rows from"):
         compile_over_files('count(stream(csv, "d"));', base=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "source"),
+    [
+        ("d.csv", "n\n" + "1\n" * 1500 + "0.5\n", 'csv, "{}", header'),
+        ("d.json", '{"n": 1}\n' * 1500 + '{"n": 0.5}\n', 'json, "{}"'),
+        ("m.json", "[" + '{"n": 1}, ' * 1500 + '{"n": 0.5}]', 'json, "{}", multiline'),
+    ],
+)
+def test_a_sample(tmp_path: Path, name: str, text: str, source: str) -> None:
+    """The type is found in as many of the first rows as is said."""
+    (tmp_path / name).write_text(text)
+
+    def found(more: str) -> str:
+        query = f"select x.n from x in source({source.format(tmp_path / name)}{more});"
+        return str(compile_over_files(query).queries[0].type)
+
+    assert found("") == "{long}"
+    assert found(", sample(1500)") == "{long}"
+    assert found(", sample(1501)") == "{double}"
+    assert found(", Sample(100 * 20)") == "{double}"
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "last", "source"),
+    [
+        ("d.csv", f"1,{'x' * 2000}\n", f"y,{'x' * 2000}\n", 'csv, "{}"'),
+        ("d.json", f'{{"_1": 1, "b": "{"x" * 2000}"}}\n', '{"_1": "y"}\n', 'json, "{}"'),
+    ],
+)
+def test_a_sample_of_long_rows(tmp_path: Path, name: str, row: str, last: str, source: str) -> None:
+    """They are looked at however long they are, where it is said how many."""
+    (tmp_path / name).write_text(row * 700 + last)
+
+    def found(more: str) -> str:
+        query = f"select x._1 from x in source({source.format(tmp_path / name)}{more});"
+        return str(compile_over_files(query).queries[0].type)
+
+    assert found("") == "{long}"
+    assert found(", sample(1000)") in ("{string}", "{any}")
+
+
+def test_a_sample_is_fixed_with_the_type(tmp_path: Path) -> None:
+    """What a checkpoint has found stays, whatever is said of the sample later."""
+    write(tmp_path / "d" / "1.csv", "n\n" + "1\n" * 5 + "x\n", 0)
+    query = 'select x.n from x in stream(csv, "d", header, sample({}));'
+    Stream(tmp_path, query.format(9)).run()
+    write(tmp_path / "d" / "2.csv", "n\ny\n", 1)
+    Stream(tmp_path, query.format(5)).run()
+    assert Bag([*Stream(tmp_path, query.format(5)).answers()["batch-000001"]]) == Bag([(text,) for text in "11111xy"])
