@@ -164,27 +164,33 @@ class CsvOptions:
     """The pattern that dates are written by (`algebra.functions.time_patterns`)."""
     timestamp_format: str | None = None
     """The pattern that timestamps are written by."""
+    date_formats: tuple[tuple[str, str], ...] = ()
+    """Patterns that the dates of columns are written by, of which each has its own."""
+    timestamp_formats: tuple[tuple[str, str], ...] = ()
+    """The same of timestamps."""
     locale: str | None = None
     """The locale that numbers are written in (`algebra.functions.number_locales`)."""
 
-    def way_of(self, t: Type) -> str | None:
-        """How the values of a type are written, where that is said, in words."""
+    def way_of(self, t: Type, column: str) -> str | None:
+        """How the values of a column of a type are written, where that is said, in words."""
         if ty.is_numeric(t):
             return None if self.locale is None else f"in {self.locale}"
-        return self.time_format(t)
+        return self.time_format(t, column)
 
     @property
     def numbers(self) -> NumberLocale | None:
         """How numbers are written, where that is said."""
         return None if self.locale is None else number_locale(self.locale)
 
-    def time_format(self, t: Type) -> str | None:
-        """The pattern that the values of a type are written by, where one is given."""
-        return self.date_format if t == ty.DATE else self.timestamp_format if t == ty.TIMESTAMP else None
+    def time_format(self, t: Type, column: str) -> str | None:
+        """The pattern that the values of a column of a type are written by, where one is given."""
+        if t == ty.DATE:
+            return dict(self.date_formats).get(column, self.date_format)
+        return dict(self.timestamp_formats).get(column, self.timestamp_format) if t == ty.TIMESTAMP else None
 
-    def time_pattern(self, t: Type) -> FieldPattern | None:
+    def time_pattern(self, t: Type, column: str) -> FieldPattern | None:
         """The same, read."""
-        written = self.time_format(t)
+        written = self.time_format(t, column)
         return None if written is None else field_pattern(written, t)
 
 

@@ -4,8 +4,8 @@
     MM, M  month              EEEE, EEE  day of the week     hh, h   hour, 1 to 12   a            AM or PM
     dd, d  day of the month   D          day of the year     mm, m   minute          ss, s        second
 
-Other letters stand in quotes: `dd.MM.yyyy 'at' HH:mm`. Names are English. What is read has no names, and two digits for
-each number but the year.
+Other letters stand in quotes: `dd.MM.yyyy 'at' HH:mm`. Names are English. What is read has no names but those of the
+months in three letters, large or small, and two digits for each number but the year; one or two for `d`, `M` and `H`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -90,7 +91,17 @@ WRITTEN_SQL: Mapping[str, str] = {
     "SSSSSS": _digits(_MICROS, 6),
 }
 """The same in SQL. What Spark's own `date_format` writes depends on a setting of the session, when it is computed."""
-READ: Mapping[str, str] = {"yyyy": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
+READ: Mapping[str, str] = {
+    "yyyy": "year",
+    **dict.fromkeys(("MM", "M", "MMM"), "month"),
+    **dict.fromkeys(("dd", "d"), "day"),
+    **dict.fromkeys(("HH", "H"), "hour"),
+    "mm": "minute",
+    "ss": "second",
+}
+_ONE_OR_TWO = ("M", "d", "H")
+_NUMBER_OF_MONTH = {name[:3].lower(): f"{number:02d}" for number, name in enumerate(_MONTHS, start=1)}
+_NAME_OF_MONTH = "|".join("".join(f"[{c.upper()}{c}]" for c in name) for name in _NUMBER_OF_MONTH)
 _PIECE = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|[^A-Za-z'#{}\[\]]")
 
 
@@ -134,9 +145,34 @@ def wrong_to_read(args: Sequence[Any]) -> str | None:
     found = wrong_pattern(args[0], READ)
     if found is not None:
         return found
-    letters = [letters for letters, _ in _pieces(args[0]) if letters]
-    twice = next((one for one in letters if letters.count(one) > 1), None)
-    return f"`{twice}` is there twice" if twice else None
+    pieces = [*_pieces(args[0])]
+    letters = [letters[0] for letters, _ in pieces if letters]
+    twice = next((one for one, _ in pieces if one and letters.count(one[0]) > 1), None)
+    return f"`{twice}` is there twice" if twice else _runs_together(pieces)
+
+
+def _runs_together(pieces: Sequence[tuple[str, str]]) -> str | None:
+    """What is wrong with a number of one or two digits that another one follows at once, if there is one: `dM` may be
+    read in several ways."""
+    for (letters, _), (behind, _) in pairwise(pieces):
+        if letters in _ONE_OR_TWO and behind and behind != "MMM":
+            return f"between `{letters}` and `{behind}` stands nothing, and `{letters}` is one digit or two"
+    return None
+
+
+def _group(letters: str, year: str = "") -> str:
+    """What is read for some letters, as a regular expression of Python and of Java."""
+    if letters == "MMM":
+        return _NAME_OF_MONTH
+    return "[0-9]{1,2}" if letters in _ONE_OR_TWO else f"{year if letters == 'yyyy' else ''}[0-9]{{{len(letters)}}}"
+
+
+def _number(letters: str, found: str) -> str:
+    """The number that stands there for some letters, of two digits where one would do; nothing for the name of no
+    month."""
+    if letters == "MMM":
+        return _NUMBER_OF_MONTH.get(found.lower(), "")
+    return found.zfill(2) if letters in _ONE_OR_TWO else found
 
 
 def written(time: datetime, pattern: str) -> str:
@@ -152,10 +188,7 @@ def written_sql(time: str, pattern: str) -> str:
 
 @lru_cache(maxsize=256)
 def _expression(pattern: str) -> re.Pattern[str]:
-    parts = (
-        f"(?P<{READ[letters]}>[0-9]{{{len(letters)}}})" if letters else re.escape(text)
-        for letters, text in _pieces(pattern)
-    )
+    parts = (f"(?P<{letters}>{_group(letters)})" if letters else re.escape(text) for letters, text in _pieces(pattern))
     return re.compile("".join(parts), re.IGNORECASE)
 
 
@@ -169,7 +202,7 @@ def read(text: str, pattern: str) -> datetime:
         if found is None:
             raise ValueError(text)
         fields = {"year": 1970, "month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
-        fields |= {name: int(digits) for name, digits in found.groupdict().items()}
+        fields |= {READ[letters]: int(_number(letters, text)) for letters, text in found.groupdict().items()}
         return datetime(*fields.values())  # type: ignore[arg-type]
     except ValueError:
         raise EvaluationError(f'"{text}" is not written as {pattern}') from None
@@ -193,8 +226,9 @@ _OF_A_DAY = _LETTERS[:3]
 class FieldPattern:
     """A pattern that all dates or timestamps in the fields of a file are written by.
 
-    A field fits or it does not: there are as many digits as letters, and all else stands as it is. What fits is brought
-    into the form that the language reads, in Python and in SQL, so that a day that no month has is no date.
+    A field fits or it does not: there are as many digits as letters, one or two for `d`, `M` and `H`, and all else
+    stands as it is. What fits is brought into the form that the language reads, in Python and in SQL, so that a day
+    that no month has is no date.
     """
 
     pieces: tuple[tuple[str, str], ...]
@@ -204,9 +238,7 @@ class FieldPattern:
         """What fits, with a group for each number, for Python and for Java. Signs beside ASCII may have been read byte
         by byte, as those of another `encoding`."""
         return "".join(
-            f"({'(?!0000)' if letters == 'yyyy' else ''}[0-9]{{{len(letters)}}})"
-            if letters
-            else re.escape(text.encode().decode(encoding))
+            f"({_group(letters, '(?!0000)')})" if letters else re.escape(text.encode().decode(encoding))
             for letters, text in self.pieces
         )
 
@@ -217,8 +249,15 @@ class FieldPattern:
         >>> field_pattern("HH:mm, dd.MM.yyyy", ty.TIMESTAMP).form("${}")
         '$5-$4-$3 $1:$2:00'
         """
-        numbers = [letters[0] for letters, _ in self.pieces if letters]
-        places = {letter: group.format(number) for number, letter in enumerate(numbers, start=1)}
+        return self._form([group.format(number) for number, _ in enumerate(self.letters, start=1)])
+
+    @property
+    def letters(self) -> list[str]:
+        """The letters of each number, in the order of the groups."""
+        return [letters for letters, _ in self.pieces if letters]
+
+    def _form(self, numbers: Sequence[str]) -> str:
+        places = {letters[0]: number for letters, number in zip(self.letters, numbers, strict=True)}
         day = f"{places.get('y', '1970')}-{places.get('M', '01')}-{places.get('d', '01')}"
         if not {*"HmsS"} & places.keys():
             return day
@@ -228,7 +267,11 @@ class FieldPattern:
     def sql(self, text: str, kind: str, *, encoding: str = "utf-8", flags: str = "") -> str:
         """A text as a value of a type of Spark's, in SQL, missing where it does not fit or is none."""
         regex, form = text_sql(f"{flags}^{self.regex(encoding)}\\z"), text_sql(self.form("${}"))
-        return f"if({text} RLIKE {regex}, try_cast(regexp_replace({text}, {regex}, {form}) AS {kind}), NULL)"
+        written = f"regexp_replace({text}, {regex}, {form})"
+        if "MMM" in self.letters:
+            name = f"regexp_extract({text}, {regex}, {self.letters.index('MMM') + 1})"
+            written = f"replace({written}, {name}, map({_MONTHS_SQL})[lower({name})])"
+        return f"if({text} RLIKE {regex}, try_cast({written} AS {kind}), NULL)"
 
     def canonical(self, field: str) -> str | None:
         """A field in the form that the language reads, in which it need not be a value; None where it does not fit.
@@ -236,14 +279,17 @@ class FieldPattern:
         >>> field_pattern("dd.MM.yyyy", ty.DATE).canonical("31.02.2024")
         '2024-02-31'
         """
-        regex, form = _for_python(self)
+        regex, letters = _for_python(self)
         found = regex.fullmatch(field)
-        return None if found is None else found.expand(form)
+        return None if found is None else self._form([*map(_number, letters, found.groups())])
+
+
+_MONTHS_SQL = ", ".join(f"'{name}', '{number}'" for name, number in _NUMBER_OF_MONTH.items())
 
 
 @lru_cache(maxsize=256)
-def _for_python(pattern: FieldPattern) -> tuple[re.Pattern[str], str]:
-    return re.compile(pattern.regex()), pattern.form(r"\g<{}>")
+def _for_python(pattern: FieldPattern) -> tuple[re.Pattern[str], list[str]]:
+    return re.compile(pattern.regex()), pattern.letters
 
 
 @lru_cache(maxsize=256)
@@ -265,6 +311,8 @@ def field_pattern(pattern: str, t: Type) -> FieldPattern:
     for letter in _LETTERS[: max(smallest, len(_OF_A_DAY))]:
         if letter not in letters:
             raise ValueError(f"`{_called(letter)}` is missing in the pattern")
+    if together := _runs_together(pieces):
+        raise ValueError(together)
     return FieldPattern(pieces)
 
 

@@ -106,7 +106,8 @@ def _takes_only(
     source: syntax.SourceExpr, arguments: Arguments, what: str, *more: syntax.ChangesArg | syntax.KeyArg | None
 ) -> None:
     """Raises: UserError at an argument of another kind."""
-    others = (*arguments.options, arguments.tags, arguments.xpath, arguments.deletions, arguments.tagged, *more)
+    options = (*arguments.options, *arguments.column_formats)
+    others = (*options, arguments.tags, arguments.xpath, arguments.deletions, arguments.tagged, *more)
     wrong = next((other for other in others if other is not None), None)
     if wrong is not None:
         raise UserError(f"`{source.format}` takes {what} only", wrong.span)

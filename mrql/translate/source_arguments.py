@@ -24,6 +24,8 @@ class Arguments:
     strings: list[syntax.StringLit] = attrs.Factory(list)
     row: syntax.TypeArg | None = None
     options: list[syntax.OptionArg] = attrs.Factory(list)
+    column_formats: list[syntax.OptionArg] = attrs.Factory(list)
+    """The patterns of dates and timestamps that are for some columns only."""
     tags: syntax.TagsArg | None = None
     xpath: syntax.XPathArg | None = None
     deletions: syntax.StringLit | None = None
@@ -49,7 +51,8 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
             case syntax.TypeArg():
                 sorted_arguments.row = arg
             case syntax.OptionArg():
-                sorted_arguments.options.append(arg)
+                of_columns = is_of_columns(arg)
+                (sorted_arguments.column_formats if of_columns else sorted_arguments.options).append(arg)
             case syntax.DeletionsArg(path):
                 sorted_arguments.deletions = _text(path, known, "a directory of deletions")
             case syntax.TaggedArg():
@@ -66,6 +69,9 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
                 sorted_arguments.xpath = arg
     return sorted_arguments
 
+
+OF_COLUMNS = {"dateFormat": ty.DATE, "timestampFormat": ty.TIMESTAMP}
+"""The options that may be for some columns only, with the type that these have."""
 
 _WORDS: dict[type[syntax.SourceArg], str] = {
     syntax.TypeArg: "type",
@@ -84,10 +90,17 @@ def _no_argument_twice(args: Sequence[syntax.SourceArg]) -> None:
     """Raises: UserError at the second one."""
     found: set[str] = set()
     for arg in args:
+        if is_of_columns(arg):
+            continue
         word = arg.name if isinstance(arg, syntax.OptionArg) else _WORDS.get(type(arg))
         if word in found:
             raise UserError(f"`{word}` is given twice", arg.span)
         found |= {word} if word is not None else set()
+
+
+def is_of_columns(arg: syntax.SourceArg) -> bool:
+    """Whether it is a pattern of dates or timestamps with the columns that are written by it: there may be several."""
+    return isinstance(arg, syntax.OptionArg) and arg.name in OF_COLUMNS and len(arg.values) > 1
 
 
 _OPTION_OF: dict[str, str] = {name.lower(): name for name in OPTIONS}

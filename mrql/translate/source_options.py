@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import CsvOptions, Format
+from mrql.algebra.catalog import Column, CsvOptions, Format
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions.number_locales import number_locale
 from mrql.algebra.functions.time_patterns import field_pattern
@@ -14,7 +15,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.xml_elements import BLANKS
 from mrql.parser.expressions import OPTIONS
 from mrql.translate.scope import Globals
-from mrql.translate.source_arguments import Arguments, known_number, known_text
+from mrql.translate.source_arguments import OF_COLUMNS, Arguments, known_number, known_text
 
 ANY_NUMBER = {"nullValue"}
 """The options that take several texts; the others that have an example with a text take one."""
@@ -29,12 +30,49 @@ def options_of(arguments: Arguments, format: Format, known: Globals) -> Mapping[
     """
     found = {}
     for option in arguments.options:
-        if option.name not in format.takes:
-            hint = f"it is for {known.catalog.names_taking(option.name)}"
-            raise UserError(f"{format} source has no option `{option.name}`", option.span, hint)
+        _must_be_taken(option, format, known)
         _must_be_as_many(option)
         found[option.name] = tuple(_given(option.name, value, known) for value in option.values)
     return found
+
+
+Formats: TypeAlias = tuple[tuple[str, str], ...]
+"""Columns, each with the pattern that its values are written by."""
+
+
+def column_formats(arguments: Arguments, format: Format, known: Globals) -> Mapping[str, Formats]:
+    """The patterns that are for some columns, by the names of the options.
+
+    Raises: UserError where one is no pattern, or a column has two.
+    """
+    found: dict[str, Formats] = {}
+    for option in arguments.column_formats:
+        _must_be_taken(option, format, known)
+        pattern, *columns = (known_text(value, known, f"what `{option.name}` is given") for value in option.values)
+        try:
+            _pattern((pattern,), OF_COLUMNS[option.name])
+        except UserError as error:
+            raise UserError(error.message, option.span, OPTIONS[option.name]) from None
+        of_option = found.get(option.name, ())
+        twice = next((name for name in columns if name in dict(of_option) or columns.count(name) > 1), None)
+        if twice is not None:
+            raise UserError(f"`{option.name}` is given twice for the column `{twice}`", option.span)
+        found[option.name] = (*of_option, *((name, pattern) for name in columns))
+    return {name: tuple(sorted(formats)) for name, formats in found.items()}
+
+
+def must_be_columns(arguments: Arguments, columns: Sequence[Column], known: Globals) -> None:
+    """Raises: UserError where a pattern is for what is no column of dates, or of timestamps."""
+    types = {column.name: column.type for column in columns}
+    for option in arguments.column_formats:
+        wanted = OF_COLUMNS[option.name]
+        for name in (known_text(value, known, "the name of a column") for value in option.values[1:]):
+            if types.get(name) == wanted:
+                continue
+            found = "is of type " + str(types[name] or ty.ANY) if name in types else "is not there"
+            fitting = ", ".join(f"`{other}`" for other, t in types.items() if t == wanted) or "none"
+            message = f"`{option.name}` is for columns of type {wanted}, and `{name}` {found}"
+            raise UserError(message, option.span, f"of that type: {fitting}")
 
 
 def _given(name: str, value: syntax.Expr, known: Globals) -> str:
@@ -44,6 +82,12 @@ def _given(name: str, value: syntax.Expr, known: Globals) -> str:
     """
     what = f"what `{name}` is given"
     return str(known_number(value, known, what)) if name in NUMBERS else known_text(value, known, what)
+
+
+def _must_be_taken(option: syntax.OptionArg, format: Format, known: Globals) -> None:
+    if option.name not in format.takes:
+        hint = f"it is for {known.catalog.names_taking(option.name)}"
+        raise UserError(f"{format} source has no option `{option.name}`", option.span, hint)
 
 
 def sample_of(options: Mapping[str, Sequence[str]]) -> int | None:

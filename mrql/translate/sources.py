@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import attrs
+
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Always, CsvOptions, SourceSpec
@@ -18,7 +20,7 @@ from mrql.translate.handed_over import handed_over
 from mrql.translate.row_keys import with_key
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import Arguments, arguments_of
-from mrql.translate.source_options import csv_options, options_of, sample_of
+from mrql.translate.source_options import column_formats, csv_options, must_be_columns, options_of, sample_of
 from mrql.translate.source_rows import with_row
 
 
@@ -48,6 +50,12 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         raise UserError("one argument too many", rest[-1].span)
     delimiter = rest[0].value if rest else ","
     options = options_of(arguments, format, known)
+    formats = column_formats(arguments, format, known)
+    csv = attrs.evolve(
+        _csv_options(arguments, options, delimiter),
+        date_formats=formats.get("dateFormat", ()),
+        timestamp_formats=formats.get("timestampFormat", ()),
+    )
     resolved = str(path_in(base, path.value, path.span))
     gone = arguments.deletions
     spec = SourceSpec(
@@ -61,7 +69,7 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         missing_columns="allowMissingColumns" in options,
         multiline="multiline" in options,
         sample=_sample(arguments, options),
-        csv=_csv_options(arguments, options, delimiter),
+        csv=csv,
         surplus=format.surplus,
         tags=tuple(dict.fromkeys(arguments.tags.tags)) if arguments.tags else (),
         deletions=None if gone is None else str(path_in(base, gone.value, gone.span)),
@@ -71,6 +79,7 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     _check_deletions(spec, arguments, known)
     _check_format(spec, source, arguments, known)
     spec = with_changes(with_row(spec, source, arguments, known), arguments, catalog)
+    must_be_columns(arguments, spec.columns, known)
     return with_key(spec, arguments)
 
 

@@ -134,6 +134,8 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "comment": ("csv.comment", None),
     "date_format": ("csv.date_format", None),
     "timestamp_format": ("csv.timestamp_format", None),
+    "date_formats": ("csv.date_formats", ()),
+    "timestamp_formats": ("csv.timestamp_formats", ()),
     "locale": ("csv.locale", None),
 }
 """The fields of a source, and with which value each is not written: a state stays what it is when sources learn another

@@ -246,7 +246,7 @@ def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
         for file, some in sample
         for fields in _by_name(_header(spec, file), names, some)
     ]
-    typed = zip(names, column_types(own, len(names), spec.csv), strict=True)
+    typed = zip(names, column_types(own, names, spec.csv), strict=True)
     return ty.RecordType(tuple((name, t) for name, t in typed if name))
 
 

@@ -25,32 +25,32 @@ MOST_DIGITS = 17
 
 
 def column_types(
-    records: Iterable[Sequence[tuple[str, bool]]], count: int, options: CsvOptions = AS_USUAL
+    records: Iterable[Sequence[tuple[str, bool]]], names: Sequence[str], options: CsvOptions = AS_USUAL
 ) -> list[Type]:
-    """The types of so many columns, by records of as many fields or more; an empty field in quotes is a text.
+    """The types of columns of such names, by records of as many fields or more; an empty field in quotes is a text.
 
     >>> rows = [[("1", False), ("2024-01-01", False), ("", False)], [("2.5", True), ("", False), ("", False)]]
-    >>> [str(t) for t in column_types(rows, 3)]
+    >>> [str(t) for t in column_types(rows, ["a", "b", "c"])]
     ['double', 'date', 'string']
     """
-    found: list[Type] = [ty.NOTHING] * count
+    found: list[Type] = [ty.NOTHING] * len(names)
     for fields in records:
-        for place, (field, quoted) in enumerate(fields[:count]):
+        for place, (name, (field, quoted)) in enumerate(zip(names, fields, strict=False)):
             if field or quoted:
-                found[place] = _of_both(found[place], field_type(field, options), options)
+                found[place] = _of_both(found[place], field_type(field, options, name), options, name)
     return [ty.STRING if t == ty.NOTHING else t for t in found]
 
 
-def _of_both(a: Type, b: Type, options: CsvOptions) -> Type:
+def _of_both(a: Type, b: Type, options: CsvOptions, column: str) -> Type:
     """The type of the fields of both; where a pattern is given, a date is not written as a timestamp is."""
-    has_pattern = options.date_format is not None or options.timestamp_format is not None
+    has_pattern = any(options.time_format(t, column) is not None for t in (ty.DATE, ty.TIMESTAMP))
     if has_pattern and {a, b} == {ty.DATE, ty.TIMESTAMP}:
         return ty.STRING
     return ty.join_types(a, b) or ty.STRING
 
 
-def field_type(field: str, options: CsvOptions = AS_USUAL) -> Type:
-    """The type that a field has by itself.
+def field_type(field: str, options: CsvOptions = AS_USUAL, column: str = "") -> Type:
+    """The type that a field of a column has by itself.
 
     >>> [str(field_type(text)) for text in ("7", "007", "1e3", "true", "2024-02-30", "2024-01-01 10:00", "9" * 20)]
     ['long', 'string', 'double', 'bool', 'string', 'timestamp', 'string']
@@ -64,7 +64,7 @@ def field_type(field: str, options: CsvOptions = AS_USUAL) -> Type:
     if _is_fraction(number):
         return ty.DOUBLE
     for usual, t in ((_DAY, ty.DATE), (_MOMENT, ty.TIMESTAMP)):
-        pattern = options.time_pattern(t)
+        pattern = options.time_pattern(t, column)
         written = pattern.canonical(field) if pattern is not None else field if usual.fullmatch(field) else None
         if written is not None and _is_value(written, t):
             return t

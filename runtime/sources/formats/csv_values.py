@@ -53,20 +53,22 @@ def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -
         if t == ty.BOOL:
             found = {"true": True, "false": False}.get(field.lower())
         elif t in (ty.DATE, ty.TIMESTAMP):
-            pattern = options.time_pattern(t)
+            pattern = options.time_pattern(t, column)
             written = field if pattern is None else pattern.canonical(field)
             found = None if written is None else convert(written, t)
         else:
             found = _number_of(field, t) if options.numbers is None else _local_number_of(field, t, options.numbers)
     if found is None:
-        how = f", written as {given}" if (given := options.way_of(t)) is not None else ""
-        raise UnfitField(f'"{field}" is not a value of type {t}{how} (column {column})', _time_hint(field, t, options))
+        how = f", written as {given}" if (given := options.way_of(t, column)) is not None else ""
+        raise UnfitField(
+            f'"{field}" is not a value of type {t}{how} (column {column})', _time_hint(field, t, column, options)
+        )
     return found
 
 
-def _time_hint(field: str, t: Type, options: CsvOptions) -> str | None:
+def _time_hint(field: str, t: Type, column: str, options: CsvOptions) -> str | None:
     """The hint for a date, or a timestamp, that is written in another way than dates are without a pattern."""
-    if t not in PATTERNS or options.time_pattern(t) is not None:
+    if t not in PATTERNS or options.time_pattern(t, column) is not None:
         return None
     if _AS_EVER.fullmatch(field) or not _PATTERNED.fullmatch(field):
         return None

@@ -11,7 +11,7 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.catalog import Column, SourceSpec
 from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.types import Type
 from mrql.runtime.engine.answer import Output
@@ -60,14 +60,15 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
         options = {**_record_options(spec), **_file_options(spec), "mode": mode}
         df = file_reader(spark).schema(schema).options(**options).csv(paths)
         df = df.selectExpr("*", FILE) if apart else df
-    read = [(name, t) for name, t in given if t is not None]
-    fields = {c.name: _field(f"m{i}", c.type, spec) for i, c in enumerate(spec.columns) if c.type}
+    fields = {c.name: _field(f"m{i}", c, spec) for i, c in enumerate(spec.columns) if c.type}
     wanted = spec.row.fields if isinstance(spec.row, ty.RecordType) else [(name, ty.STRING) for name in fields]
     found = [fields.get(name, f"CAST(NULL AS {sql_type(t)})") for name, t in wanted]
     kept = [f"{field} AS {label(i)}" for i, field in enumerate(found)]
     faults = [f"NOT is_valid_utf8({fields[c.name]})" for c in spec.columns if c.type == ty.STRING]
     faults += [
-        f"{name} IS NOT NULL AND {_field(name, t, spec)} IS NULL" for name, t in read if _is_read_as_text(t, spec)
+        f"m{i} IS NOT NULL AND {fields[c.name]} IS NULL"
+        for i, c in enumerate(spec.columns)
+        if c.type is not None and _is_read_as_text(c.type, spec)
     ]
     if spec.csv.escape is not None:
         faults.append(UNCLEAR)
@@ -226,14 +227,16 @@ def _read_type(t: Type, spec: SourceSpec) -> str:
     return "STRING" if _is_read_as_text(t, spec) else text_type(t)
 
 
-def _field(column: str, t: Type, spec: SourceSpec) -> str:
-    """The value of a field, which was read byte by byte, if the file is not read as UTF-8."""
+def _field(sql: str, column: Column, spec: SourceSpec) -> str:
+    """The value of a field of a column, which was read byte by byte, if the file is not read as UTF-8."""
+    t = column.type
+    assert t is not None
     if t == ty.STRING and not spec.as_utf8:
-        return f"CAST(encode({column}, '{BYTES}') AS STRING)"
+        return f"CAST(encode({sql}, '{BYTES}') AS STRING)"
     if spec.csv.numbers is not None and ty.is_numeric(t):
-        return local_number(column, spec.csv.numbers, t, _encoding(spec))
-    pattern = spec.csv.time_pattern(t)
-    return value_of(column, t) if pattern is None else patterned(column, pattern, t, _encoding(spec))
+        return local_number(sql, spec.csv.numbers, t, _encoding(spec))
+    pattern = spec.csv.time_pattern(t, column.name)
+    return value_of(sql, t) if pattern is None else patterned(sql, pattern, t, _encoding(spec))
 
 
 def _encoding(spec: SourceSpec) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrql.algebra import types as ty
-from mrql.algebra.functions.time_patterns import IN_FILES, field_pattern
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions.time_patterns import IN_FILES, field_pattern, read
 
 AT = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSSSSS": "%f"}
 SIGN = st.sampled_from([".", "-", "/", " ", "''", "'T'", "'it''s'", "年", "\\", "*", "$", ""])
@@ -26,6 +28,30 @@ def test_what_is_written_by_a_pattern_is_read_by_it(fields: list[str], signs: li
     pattern = field_pattern("".join(map("".join, zip(fields, signs, strict=True))), ty.TIMESTAMP)
     assert pattern.canonical(written) == at.strftime("%Y-%m-%d %H:%M:%S.%f")
     assert pattern.canonical(f"{written} ") is None
+
+
+MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+@given(st.datetimes(min_value=datetime(1000, 1, 1)), st.booleans(), st.sampled_from([str.lower, str.upper, str.title]))
+def test_one_digit_or_two_and_names_of_months(at: datetime, zeros: bool, letters: Callable[[str], str]) -> None:
+    """Where one digit may stand there may be two, and names of months are written in any letters."""
+    day, month, hour = (f"{n:02d}" if zeros else str(n) for n in (at.day, at.month, at.hour))
+    expected = at.strftime("%Y-%m-%d %H:%M:00")
+    numbers = field_pattern("d.M.yyyy H:mm", ty.TIMESTAMP)
+    assert numbers.canonical(f"{day}.{month}.{at.year} {hour}:{at:%M}") == expected
+    named = field_pattern("d-MMM-yyyy H:mm", ty.TIMESTAMP)
+    name = letters(MONTHS[at.month - 1])
+    assert named.canonical(f"{day}-{name}-{at.year} {hour}:{at:%M}") == expected
+    assert read(f"{day}-{name}-{at.year} {hour}:{at:%M}", "d-MMM-yyyy H:mm") == at.replace(second=0, microsecond=0)
+
+
+@pytest.mark.parametrize("text", ["Mai", "September", "Sept", "1", "", "J\u0430n", "\u017fep"])
+def test_what_is_no_name_of_a_month(text: str) -> None:
+    """Names are those of three letters, in English."""
+    assert field_pattern("d MMM yyyy", ty.DATE).canonical(f"1 {text} 2024") is None
+    with pytest.raises(EvaluationError):
+        read(f"1 {text} 2024", "d MMM yyyy")
 
 
 @given(st.lists(st.sampled_from(["'", "y", "d", "[", ".", "é", *IN_FILES]), max_size=12).map("".join))

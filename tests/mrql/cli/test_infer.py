@@ -99,7 +99,7 @@ def test_what_is_printed_reads_the_files(home: Path, files: list[str], options: 
         (["f.json"], ["--header"], "a json source has no option `header`: it is for csv"),
         (["h.parquet"], ["--sample", "3"], "a parquet source has no option `sample`: it is for csv and json"),
         (["f.json"], ["--delimiter", ";"], "--delimiter is for csv"),
-        (["j.csv"], ["--date-format", "d.M.y"], "`d` has no meaning in a pattern"),
+        (["j.csv"], ["--date-format", "d.M.y"], "`y` has no meaning in a pattern"),
         (["j.csv"], ["--null-value", " "], "a null value has no blanks around it"),
         (["a.csv"], ["--quote", "", "--escape", "/"], "where there are no quotes, nothing escapes them"),
         (["a.csv", "f.json"], ["--header"], "f.json is json: --source says which, if one is not"),

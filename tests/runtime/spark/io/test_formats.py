@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, seed, settings
+from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 from pyspark.sql import SparkSession
@@ -147,6 +147,7 @@ TIMES = st.sampled_from(
 
 
 PARTS = {
+    "MMM": ["Jan", "FEB", "dec", "Mai", "\u017fep", "June", "1"],
     "yyyy": ["2024", "2023", "0001", "9999", "0000", "24", "20240"],
     "MM": ["01", "02", "12", "13", "00", "2"],
     "dd": ["01", "28", "29", "30", "31", "32", " 1"],
@@ -154,12 +155,17 @@ PARTS = {
     "mm": ["00", "59", "60"],
     "ss": ["00", "59", "60"],
     "SSS": ["000", "999", "12"],
+    "d": ["1", "31", "05", "0", "32", "001", ""],
+    "M": ["2", "11", "04", "0", "13"],
+    "H": ["9", "23", "00", "24", ""],
 }
 PATTERNS = {  # each for dates and for timestamps
     ("dd.MM.yyyy", "dd.MM.yyyy HH:mm"),
     ("yyyyMMdd", "yyyyMMddHHmmssSSS"),
     ("yyyy年MM月dd", "HH'h é'mm'', dd.MM.yyyy"),
     ("MM/dd/yyyy", "MM/dd/yyyy"),
+    ("M/d/yyyy", "M/d/yyyy, H.mm"),
+    ("d-MMM-yyyy", "ddMMMyyyy H:mm"),
 }
 
 
@@ -171,7 +177,8 @@ def written_by(draw: st.DrawFn) -> tuple[tuple[str, str], list[tuple[str, str]]]
     def text(pattern: str) -> str:
         made = pattern.replace("'h é'", "h é").replace("''", "'")
         for field, parts in PARTS.items():
-            made = made.replace(field, draw(st.sampled_from([*parts[:2] * 4, *parts])))
+            if field in made:
+                made = made.replace(field, draw(st.sampled_from([*parts[:2] * 4, *parts])))
         return made
 
     rows = draw(st.integers(20, 40))
@@ -182,6 +189,9 @@ def written_by(draw: st.DrawFn) -> tuple[tuple[str, str], list[tuple[str, str]]]
 @seed(2026)
 @settings(few, max_examples=4)
 @given(written_by())
+@example((("d-MMM-yyyy", "M/d/yyyy, H.mm"), [("5-jAn-2024", "1/2/2024, 9.05"), ("05-Sep-2024", "01/31/2024, 10.05")]))
+@example((("d-MMM-yyyy", "M/d/yyyy, H.mm"), [("5-\u017fep-2024", "1/2/2024, 9.05"), ("1-Feb-2024", "1/2/2024, 9.5")]))
+@example((("M/d/yyyy", "ddMMMyyyy H:mm"), [("2/30/2024", "01JAN2024 0:00"), ("2/29/2024", "1JAN2024 0:00")]))
 def test_patterns_of_times(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
@@ -194,6 +204,17 @@ def test_patterns_of_times(
     options = f'dateFormat("{day}"), timestampFormat("{moment}")'
     assert_same(spark, f'source(csv, "f.csv", ",", type((date, timestamp)), {options})', base)
     assert_same(spark, f'source(csv, "f.csv", ",", {options}, nullValue("01.01.2024"))', base)
+
+
+def test_patterns_of_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Each column of CSV may have its own; the others are written as is said of all."""
+    (tmp_path / "f.csv").write_text(
+        "a,b,c\n1.2.2024,2 Mar 2024,3/4/2024 9:05\n1.2.2024,1.2.2024,3/4/2024 9:05\n"
+        "1-2-2024,2 Mar 2024,3/4/2024 9:05\n1.2.2024,2 Mar 2024,2024-01-01\n,,\n"
+    )
+    options = 'header, dateFormat("d MMM yyyy", "b"), dateFormat("d.M.yyyy"), timestampFormat("M/d/yyyy H:mm", "c")'
+    rows = assert_same(spark, f'source(csv, "f.csv", ",", type(<a: date, b: date, c: timestamp>), {options})', tmp_path)
+    assert len(rows) == 2
 
 
 SIGNS = ["", "", "-", "+"]
