@@ -209,8 +209,9 @@ class SourceSpec:
 
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
     the one column. In a file with `header` the first record has the names by which the columns are found;
-    with `missing_columns`, one that is not there has missing values. In a `multiline` file a field in quotes may have
-    line ends in it; one of JSON is one document. The elements with one of the `tags` are the rows of an XML file.
+    with `missing_columns`, one that is not there has missing values, also in files of other formats that name their
+    columns. In a `multiline` file a field in quotes may have line ends in it; one of JSON is one document. The elements
+    with one of the `tags` are the rows of an XML file.
 
     Rows are taken away by files in a directory of their own, `deletions`, or by a `tagged` file, whose first column is
     `+` or `-`. What is written as `changes` takes rows away, too, and is `tagged`. With a `key` a row replaces the one
@@ -248,6 +249,8 @@ class SourceSpec:
     found: bool = attrs.field(default=False, eq=False, repr=False)
     """Whether the type of the rows of a stream was found in the first of them. It stays so, or becomes wider where
     later rows ask for it and the format has wider types."""
+    of_all_files: bool = attrs.field(default=False, eq=False, repr=False)
+    """Whether that type has the columns that any of the files has."""
     version_found: bool = attrs.field(default=False, eq=False, repr=False)
     """Whether the query does not say the version of a static table: it is the one that was the newest at first."""
     checkpoint: Path | None = attrs.field(default=None, eq=False, repr=False)
@@ -259,6 +262,11 @@ class SourceSpec:
     @property
     def type(self) -> Type:
         return ty.BagType(self.row)
+
+    @property
+    def may_lack_columns(self) -> bool:
+        """Whether a file may be without columns of the rows, whose values are missing then."""
+        return self.missing_columns or self.of_all_files
 
     @property
     def is_files(self) -> bool:

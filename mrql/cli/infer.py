@@ -8,6 +8,7 @@ from functools import reduce
 from itertools import islice
 from pathlib import Path
 
+import attrs
 import click
 
 from mrql.algebra import types as ty
@@ -19,7 +20,7 @@ from mrql.cli.exit_codes import reports_errors
 from mrql.output.tables import type_name
 from mrql.runtime.files.compression import UNPACKED, lines
 from mrql.runtime.sources.catalog import CATALOG
-from mrql.runtime.sources.files import list_files, row_type
+from mrql.runtime.sources.files import check_file, list_files, row_type
 from mrql.runtime.sources.formats.formats import FORMATS
 from mrql.runtime.sources.formats.json import joined_types
 from mrql.translate.source_options import csv_options
@@ -124,6 +125,8 @@ def infer(
     row = reduce(lambda a, b: _of_both(specs[0], a, b), map(row_type, specs))
     if name == "json" and not multiline and isinstance(row, ty.ListType):
         click.echo("each line is an array; --multiline reads files that are one document each", err=True)
+    if not is_csv and any(_lacks_columns(attrs.evolve(spec, row=row)) for spec in specs):
+        options |= {"allowMissingColumns": ()}
     click.echo(f"type row = {type_name(row)};")
     for spec in specs:
         arguments = [_quoted(spec.path), *([_quoted(between)] if is_csv else []), "type(row)"]
@@ -131,6 +134,12 @@ def infer(
             f"{option}({', '.join(map(_quoted, texts))})" if texts else option for option, texts in options.items()
         ]
         click.echo(f"source({name}, {', '.join(arguments)})")
+
+
+def _lacks_columns(spec: SourceSpec) -> bool:
+    """Whether a file is only read where it may be without some of the columns."""
+    lenient = attrs.evolve(spec, missing_columns=True)
+    return any(check_file(spec, file) is not None and check_file(lenient, file) is None for file in list_files(spec))
 
 
 def _other_delimiter(path: Path, usual: str, locale: str | None) -> str | None:

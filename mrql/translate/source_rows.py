@@ -27,7 +27,8 @@ def with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, 
         case Always(t), _:
             return attrs.evolve(spec, row=t)
         case rows, None:
-            spec = attrs.evolve(spec, found=spec.stream)
+            of_all_files = isinstance(rows, Records) and rows.typed and not spec.versioned
+            spec = attrs.evolve(spec, found=spec.stream, of_all_files=of_all_files)
             found = found_row(spec, known)
             fields = found.fields if isinstance(rows, Columns) and isinstance(found, ty.RecordType) else ()
             return attrs.evolve(spec, row=found, columns=tuple(Column(name, t) for name, t in fields))

@@ -29,7 +29,7 @@ class Malformed:
     def error(self) -> UserError:
         """The error for it, with the line as its place."""
         if self.line is None:
-            return UserError(f"{self.file} {self.reason}")
+            return UserError(f"{self.file} {self.reason}", hint=self.advice)
         shown = (self.text or "").split("\n")[0]
         source = Source(str(self.file), "\n" * (self.line - 1) + shown)
         start = self.line - 1

@@ -203,5 +203,6 @@ def widened_row(spec: SourceSpec, row: Type, files: Iterable[Path]) -> Type:
         own = _without(row, names)
         wide = widened(spec, own, [file])
         if isinstance(wide, ty.RecordType) and (wide := _without(wide, names)) != own:
-            row = ty.RecordType((*wide.fields, *(field for field in row.fields if field[0] in names)))
+            fields = (*wide.fields, *(field for field in row.fields if field[0] in names))
+            row = attrs.evolve(wide, fields=fields)
     return row

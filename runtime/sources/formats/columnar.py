@@ -1,6 +1,7 @@
 """Files that know the types of their columns, such as Parquet and ORC, read by Arrow.
 
-A type that is given is checked against each file: its columns must be there, with types that widen to those given.
+A type that is given is checked against each file: its columns must be there, with types that widen to those given. One
+that is found has the columns that any file has, of types that hold the values of all.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -18,6 +20,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import Records, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import convert
+from mrql.algebra.showable import written_name
 from mrql.algebra.types import Type
 from mrql.algebra.values.file_names import is_odd
 from mrql.algebra.values.values import Bag, Record, Value
@@ -26,6 +29,7 @@ from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats import foreign_types
 from mrql.runtime.sources.formats.file_format import FileFormat, once
 from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, Pairs, misfit, own_type, twice
+from mrql.runtime.sources.formats.wider_columns import wider, wider_row
 
 if TYPE_CHECKING:
     # Arrow takes longer to load than a query takes to check, and only these files need it.
@@ -55,7 +59,11 @@ def columnar_format(
     """A format of such files."""
 
     def infer(spec: SourceSpec, files: Sequence[Path]) -> Type:
-        return infer_columns(columnar, files[0])
+        return infer_columns(columnar, files)
+
+    def widen(spec: SourceSpec, known: Type, files: Iterable[Path]) -> Type:
+        assert isinstance(known, ty.RecordType)
+        return reduce(wider_row, _rows_of(columnar, files), known)
 
     def check(spec: SourceSpec, file: Path) -> Malformed | None:
         return check_columns(columnar, spec, file)
@@ -66,23 +74,49 @@ def columnar_format(
     def count(spec: SourceSpec, file: Path) -> int:
         return 1 if check(spec, file) is not None else count_columnar(columnar, file)
 
-    return FileFormat(name, Records(typed=True), read=once(read), check=check, count=count, infer=infer, encode=encode)
+    return FileFormat(
+        name,
+        Records(typed=True),
+        takes=frozenset({"allowMissingColumns"}),
+        read=once(read),
+        check=check,
+        count=count,
+        infer=infer,
+        widen=widen,
+        encode=encode,
+    )
 
 
-def infer_columns(columnar: ArrowReader, file: Path) -> ty.RecordType:
-    """The type of the rows, read from a file, without the columns of types that the language does not have.
+def infer_columns(columnar: ArrowReader, files: Sequence[Path]) -> ty.RecordType:
+    """The type of the rows, read from the ends of all files, without the columns of types that the language does not
+    have. A file that is not of its format is found malformed when its rows are read.
 
-    Raises: UserError when the file is not of its format, or has no other columns.
+    Raises: UserError when no file is of its format, or has other columns; the reason is that of the first one.
     """
+    rows = [*_rows_of(columnar, files)]
+    if not rows:
+        first = _row_of(columnar, files[0])
+        assert isinstance(first, Malformed)
+        raise first.error()
+    return reduce(wider_row, rows)
+
+
+def _rows_of(columnar: ArrowReader, files: Iterable[Path]) -> Iterator[ty.RecordType]:
+    """The types of the rows of those of some files that have one."""
+    return (row for file in files if not isinstance(row := _row_of(columnar, file), Malformed))
+
+
+def _row_of(columnar: ArrowReader, file: Path) -> ty.RecordType | Malformed:
+    """The type of the rows of a file, or why there is none."""
     schema = _schema(columnar, file)
     if isinstance(schema, Malformed):
-        raise schema.error()
+        return schema
     if wrong := twice(schema.names):
-        raise UserError(f"{file} has the column `{wrong}` twice")
+        return Malformed(file, None, f"has the column `{wrong}` twice")
     found = foreign_fields(schema)
     row = own_type(found)
     if not isinstance(row, ty.RecordType):
-        raise UserError(f"{file} has no column of a type that the language has, but {found}")
+        return Malformed(file, None, f"has no column of a type that the language has, but {found}")
     return row
 
 
@@ -99,15 +133,24 @@ def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malfor
     assert isinstance(spec.row, ty.RecordType)
     for name, wanted in spec.row.fields:
         found = schema.names.count(name)
-        if not found and spec.missing_columns:
+        if not found and spec.may_lack_columns:
             continue
         if found != 1:
             said = f"has the column `{name}` twice" if found else f"has no column `{name}`"
-            return Malformed(file, None, f"{said}; its columns: {', '.join(schema.names)}")
-        wrong = misfit(_foreign(schema.field(name).type), wanted, name)
+            hint = None if found or spec.versioned else "with `allowMissingColumns` its values are missing there"
+            return Malformed(file, None, f"{said}; its columns: {', '.join(schema.names)}", hint=hint)
+        have = _foreign(schema.field(name).type)
+        wrong = misfit(have, wanted, name)
         if wrong is not None:
-            return Malformed(file, None, f"has a {wrong} that {wrong.wrong}")
+            hint = _hint(name, wanted, own_type(have))
+            return Malformed(file, None, f"has a {wrong} that {wrong.wrong}", hint=hint)
     return None
+
+
+def _hint(name: str, wanted: Type, found: Type | None) -> str | None:
+    """The type that reads a column both as it is asked for and as it was found, if there is one."""
+    both = None if found is None else wider(wanted, found)
+    return None if both in (None, wanted) else f"`type(<{written_name(name)}: {both}>)` reads it, and the others"
 
 
 Named = TypeVar("Named")
@@ -223,7 +266,7 @@ def read_columnar(columnar: ArrowReader, spec: SourceSpec, file: Path, reject: R
 def _there(columnar: ArrowReader, spec: SourceSpec, file: Path) -> list[str]:
     """The columns that are asked for and that a file has, which is well formed: all, unless some may be missing."""
     assert isinstance(spec.row, ty.RecordType)
-    if not spec.missing_columns:
+    if not spec.may_lack_columns:
         return list(spec.row.names)
     schema = _schema(columnar, file)
     assert not isinstance(schema, Malformed)

@@ -29,7 +29,7 @@ def columnar_format(
         found = [load(file_reader(spark), some) for some in alike]
         if isinstance(spec.row, ty.RecordType) and not spec.row.fields:
             return ParsedRows(found[0], [])  # without a column there is one type
-        missing = spec.missing_columns
+        missing = spec.may_lack_columns
         whole = [conformed(df, spec.row, spec.path, missing_columns=missing) for df in found]
         rows = reduce(DataFrame.union, whole)
         return ParsedRows(rows, [f"{quote(name)} AS {label(i)}" for i, name in enumerate(rows.columns)])

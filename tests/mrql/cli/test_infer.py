@@ -124,3 +124,15 @@ def test_a_document_in_one_line(tmp_path: Path) -> None:
     assert done.stderr == "each line is an array; --multiline reads files that are one document each\n"
     done = infer(tmp_path / "d.json", "--multiline")
     assert ("type row = <a: long>;" in done.stdout, done.stderr) == (True, "")
+
+
+def test_columns_that_a_file_of_a_directory_lacks(home: Path) -> None:
+    """The source that is printed reads it all the same."""
+    (home / "q").mkdir()
+    pq.write_table(pa.table({"a": [1]}), home / "q" / "1.parquet")
+    pq.write_table(pa.table({"a": [0.5], "b": ["x"]}), home / "q" / "2.parquet")
+    said = infer(home / "q").stdout
+    assert said.splitlines()[0] == "type row = <a: double, b: string>;"
+    assert said.splitlines()[1] == f'source(parquet, "{home / "q"}", type(row), allowMissingColumns)'
+    (spec,) = compile_over_files(f"{said};").sources.values()
+    assert len(read_source(spec)) == 2

@@ -4,10 +4,13 @@ again does."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -89,6 +92,74 @@ def test_a_running_stream_goes_on(tmp_path: Path, engine: str, text: str, reques
     # Started again, it has nothing to do.
     Stream(tmp_path, text, engine=engine, spark=spark).run()
     assert list(again.answers()) == list(found[0])
+
+
+COLUMNS = 'stream(parquet, "events", deletions("gone"))'
+PARQUET = (
+    ("events", {"k": pa.array(["a", "b", "b"]), "n": pa.array([1, 2, None], pa.int32())}),
+    ("events", {"n": pa.array([3], pa.int32()), "k": pa.array(["a"])}),
+    ("events", {"k": pa.array(["a", "c"]), "n": pa.array([5, 9007199254740993], pa.int64())}),
+    ("events", {"k": pa.array(["b"]), "n": pa.array([4], pa.int8()), "m": pa.array(["x"])}),
+    ("gone", {"k": pa.array(["a", "b"]), "n": pa.array([3, 2], pa.int64())}),
+    ("events", {"k": pa.array(["b"]), "m": pa.array(["y"])}),
+    ("events", {"k": pa.array(["a"]), "n": pa.array([0.5])}),
+    ("gone", {"n": pa.array([4]), "m": pa.array(["x"]), "k": pa.array(["b"])}),
+)
+
+
+def fill_with_parquet(home: Path) -> list[tuple[Path, Path]]:
+    """The files; all but the first are put aside."""
+    moved = []
+    for number, (directory, columns) in enumerate(PARQUET):
+        file = home / directory / f"{number:04d}.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(columns), file)
+        os.utime(file, (number + 1, number + 1))
+        if number:
+            moved.append((file, file.with_name(f"_{file.name}")))
+            file.rename(moved[-1][1])
+    return moved
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def test_columns_of_parquet(tmp_path: Path, engine: str, request: pytest.FixtureRequest) -> None:
+    """A wider column, a column more or fewer, in any order: a running stream goes on, and so does one that is started
+    again before each file, with the same answers."""
+    spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
+    text = QUERY.replace('stream(json, "events", deletions("gone"))', COLUMNS)
+    late = fill_with_parquet(tmp_path)
+    running = Stream(tmp_path, text, engine=engine, spark=spark)
+    started(running, late)
+    put_back(late)
+    again = Stream(tmp_path, text, output="again", checkpoint_name="other")
+    for arriving in [[], *([one] for one in late)]:
+        for file, aside in arriving:
+            aside.rename(file)
+        Stream(tmp_path, text, output="again", checkpoint_name="other").run()
+    found, restarted = running.answers(), again.answers()
+    assert [*found] == [*restarted] == [f"batch-{n:06d}" for n, _ in enumerate(PARQUET)]
+    assert all(close(a, b) for a, b in zip(found.values(), restarted.values(), strict=True))
+    whole = batch_answer(Stream(tmp_path, text))
+    assert close([*found.values()][-1], whole)
+    large = 9007199254740992.0  # one less than what was written: a double has 53 bits
+    assert close(whole, Bag([("a", 6.5, 3, 5.0), ("b", 0.0, 2, None), ("c", large, 1, large)]))
+
+
+def test_columns_that_fit_no_wider_type(tmp_path: Path) -> None:
+    """Such a file is malformed as a whole; what would read it is said where something does."""
+    late = fill_with_parquet(tmp_path)
+    text = 'select x from x in stream(parquet, "events", type(<k: string, n: int>));'
+    late[1][1].rename(late[1][0])
+    with pytest.raises(UserError, match="has a column `n` that is of type long, where int was expected") as caught:
+        Stream(tmp_path, text).run()
+    assert caught.value.hint == "`type(<n: long>)` reads it, and the others"
+    late[1][0].unlink()
+    pq.write_table(pa.table({"k": [1], "n": [2]}), tmp_path / "events" / "0009.parquet")
+    for n, source in enumerate(('stream(parquet, "events")', 'stream(parquet, "events", allowMissingColumns)')):
+        stream = Stream(tmp_path, f"select x from x in {source};", checkpoint_name=f"c{n}", output=f"o{n}")
+        with pytest.raises(UserError, match="`k` that is of type long, where string was expected") as caught:
+            stream.run()
+        assert caught.value.hint is None
 
 
 def test_the_process_dies_at_any_moment(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.atom_text import show_atom
-from mrql.algebra.values.values import Bag
+from mrql.algebra.values.values import Bag, Record
 from mrql.jobs.loading import compile_over_files
 from mrql.runtime.sources.files import read_source
 from mrql.runtime.sources.formats.csv_types import column_types, field_type
@@ -245,3 +246,64 @@ def test_a_sample_is_fixed_with_the_type(tmp_path: Path) -> None:
     write(tmp_path / "d" / "2.csv", "n\ny\n", 1)
     Stream(tmp_path, query.format(5)).run()
     assert Bag([*Stream(tmp_path, query.format(5)).answers()["batch-000001"]]) == Bag([(text,) for text in "11111xy"])
+
+
+def parquet(file: Path, **columns: object) -> None:
+    file.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table(columns), file)
+
+
+INT, LONG, HALF = pa.array([1], pa.int32()), pa.array([2], pa.int64()), pa.array([0.5], pa.float32())
+
+
+@pytest.mark.parametrize(
+    ("files", "row"),
+    [
+        ([{"a": INT}, {"a": LONG}], "<a: long>"),
+        ([{"a": LONG}, {"a": INT}], "<a: long>"),
+        ([{"a": INT}, {"a": HALF}], "<a: double>"),
+        ([{"a": INT}, {"a": pa.array([Decimal("1.50")])}], "<a: decimal(12, 2)>"),
+        ([{"a": INT, "b": ["x"]}, {"b": ["y"], "c": [True]}], "<a: int, b: string, c: bool>"),
+        ([{"a": [[1]]}, {"a": pa.array([[0.5]], pa.list_(pa.float32()))}], "<a: [double]>"),
+        ([{"a": [{"x": 1, "y": 2}]}, {"a": [{"y": 0.5, "x": 2, "z": 3}]}], "<a: <x: long, y: double>>"),
+        ([{"a": [1], "b": [b"x"]}, {"a": [2], "b": [3]}], "<a: long>"),
+        ([{"a": [1]}, {"a": [2], "b": [b"x"]}], "<a: long>"),
+    ],
+)
+def test_columns_of_all_files(tmp_path: Path, files: list[dict[str, object]], row: str) -> None:
+    """A type that holds the rows of all files, in whatever order they come; where none does, the first one stays."""
+    for number, columns in enumerate(files):
+        parquet(tmp_path / f"{number}.parquet", **columns)
+    program = compile_over_files(f'source(parquet, "{tmp_path}");')
+    (spec,) = program.sources.values()
+    assert str(spec.row) == row
+    assert len(read_source(spec)) == len(files)
+
+
+def test_a_file_that_fits_no_wider_type(tmp_path: Path) -> None:
+    """It changes nothing, and is malformed when it is read; so is one that is no Parquet."""
+    parquet(tmp_path / "d" / "1.parquet", a=["x"])
+    for number, wrong in enumerate(({"a": [1]}, {"a": [{"x": 1}]}, None)):
+        file = tmp_path / "d" / f"2{number}.parquet"
+        file.write_text("no Parquet") if wrong is None else parquet(file, **wrong)
+        (spec,) = compile_over_files(f'source(parquet, "{tmp_path / "d"}");').sources.values()
+        assert str(spec.row) == "<a: string>"
+        with pytest.raises(UserError, match=r"has a column|is not a Parquet file"):
+            read_source(spec)
+        file.unlink()
+
+
+def test_columns_that_may_be_missing(tmp_path: Path) -> None:
+    """Of a given type, where that is said; else it is a mistake, which is told of the option."""
+    parquet(tmp_path / "d" / "1.parquet", a=[1])
+    parquet(tmp_path / "d" / "2.parquet", b=[1.5])
+
+    def rows(option: str) -> Bag:
+        query = f'source(parquet, "{tmp_path / "d"}", type(<a: long, b: double>){option});'
+        (spec,) = compile_over_files(query).sources.values()
+        return read_source(spec)
+
+    assert rows(", allowMissingColumns") == Bag([Record({"a": 1, "b": None}), Record({"a": None, "b": 1.5})])
+    with pytest.raises(UserError, match="has no column `b`") as caught:
+        rows("")
+    assert caught.value.hint == "with `allowMissingColumns` its values are missing there"

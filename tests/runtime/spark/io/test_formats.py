@@ -206,6 +206,16 @@ def test_patterns_of_times(
     assert_same(spark, f'source(csv, "f.csv", ",", {options}, nullValue("01.01.2024"))', base)
 
 
+def test_columns_of_all_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Of Parquet files that differ, with a type that is found, and with one of which columns may be missing."""
+    pq.write_table(pa.table({"a": pa.array([1], pa.int32()), "l": [[{"x": 1}]]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"b": ["x"], "a": pa.array([2], pa.int64())}), tmp_path / "2.parquet")
+    pq.write_table(pa.table({"a": [0.5], "l": [[{"y": 1, "x": 2.5}]]}), tmp_path / "3.parquet")
+    assert len(assert_same(spark, 'source(parquet, "*.parquet")', tmp_path)) == 3
+    given = "type(<b: string, a: double, c: date>), allowMissingColumns"
+    assert len(assert_same(spark, f'source(parquet, "*.parquet", {given})', tmp_path)) == 3
+
+
 def test_patterns_of_columns(spark: SparkSession, tmp_path: Path) -> None:
     """Each column of CSV may have its own; the others are written as is said of all."""
     (tmp_path / "f.csv").write_text(

@@ -1,0 +1,61 @@
+"""Types of columns in files that differ: one that holds the values of all of them, and no other values for them.
+
+A whole number is a `double` where others are, as in JSON, which is exact up to 53 bits; nothing else is lost.
+"""
+
+from __future__ import annotations
+
+from mrql.algebra import types as ty
+from mrql.algebra.types import Type
+
+
+def wider_row(known: ty.RecordType, found: ty.RecordType) -> ty.RecordType:
+    """The type of rows that also holds those of another file, as far as there is one: of a column of which no type
+    holds both it stays what it is. A column that is of a type that the language does not have stays left out.
+
+    >>> old = ty.RecordType((("a", ty.INT), ("b", ty.STRING)))
+    >>> print(wider_row(old, ty.RecordType((("b", ty.INT), ("a", ty.LONG), ("c", ty.DATE)))))
+    <a: long, b: string, c: date>
+    """
+    fields, left_out = dict(known.fields), dict(known.left_out)
+    for name, t in found.fields:
+        if name not in left_out:
+            fields[name] = (wider(fields[name], t) or fields[name]) if name in fields else t
+    left_out |= {name: text for name, text in found.left_out if name not in fields}
+    return ty.RecordType(tuple(fields.items()), left_out=tuple(left_out.items()))
+
+
+def wider(known: Type, found: Type) -> Type | None:
+    """The least type that holds the values of both; None where there is none.
+
+    A record in a column keeps its fields: others are left out, and one that lacks some is of no such type.
+
+    >>> print(wider(ty.INT, ty.FLOAT), wider(ty.INT, ty.DecimalType(5, 2)), wider(ty.DOUBLE, ty.DecimalType(5, 2)))
+    double decimal(12, 2) None
+    """
+    match known, found:
+        case ty.RecordType(fields), ty.RecordType():
+            have = dict(found.fields)
+            typed = [(name, wider(t, have[name])) for name, t in fields if name in have]
+            kept = tuple((name, t) for name, t in typed if t is not None)
+            return ty.RecordType(kept, left_out=known.left_out) if len(kept) == len(fields) else None
+        case ty.TupleType(items), ty.TupleType(others) if len(items) == len(others):
+            parts = [wider(a, b) for a, b in zip(items, others, strict=True)]
+            kept_parts = tuple(part for part in parts if part is not None)
+            return ty.TupleType(kept_parts) if len(kept_parts) == len(items) else None
+        case ty.BagType(item), ty.BagType(other):
+            inner = wider(item, other)
+            return None if inner is None else ty.BagType(inner)
+        case ty.ListType(item), ty.ListType(other):
+            inner = wider(item, other)
+            return None if inner is None else ty.ListType(inner)
+        case _:
+            return _wider_atom(known, found)
+
+
+def _wider_atom(known: Type, found: Type) -> Type | None:
+    both = {known, found}
+    if len(both) == 2 and both & {*ty.FRACTIONS} and any(isinstance(t, ty.DecimalType) for t in both):
+        return None
+    joined = ty.join_types(known, found)
+    return ty.DOUBLE if joined == ty.FLOAT and len(both) == 2 else joined
