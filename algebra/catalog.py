@@ -228,6 +228,8 @@ class SourceSpec:
     header: bool = False
     missing_columns: bool = False
     multiline: bool = False
+    truncate_timestamps: bool = False
+    """Whether timestamps of nanoseconds are read as those of the microsecond that they are in."""
     csv: CsvOptions = AS_USUAL
     surplus: bool = False
     """Whether fields behind the last column are not read; else a record that has some is malformed."""

@@ -16,6 +16,11 @@ def utc_fields(moment: str) -> str:
     return _clock(f"unix_micros({moment})")
 
 
+def nanosecond_sql(number: str) -> str:
+    """The timestamp of the microsecond that a nanosecond since 1970 is in."""
+    return _clock(f"({number} DIV 1000 - if({number} % 1000 < 0, 1, 0))")
+
+
 def _clock(micros: str) -> str:
     return f"(TIMESTAMP_NTZ'1970-01-01' + make_dt_interval(0, 0, 0, CAST({micros} AS DECIMAL(20, 0)) / 1000000))"
 

@@ -241,6 +241,8 @@ def foreign_field(name: str, record: ty.RecordType, span: Span) -> UserError | N
         hint = f"`{name}: string` takes what is there as a text"
         return UserError(f"the column `{name}` is of type any, and is not read", span, hint)
     hint = "make it a text or a number where the data come from; a query that leaves it alone is answered"
+    if "timestamp[ns" in foreign:
+        hint = "with `truncateTimestamps` a source of parquet reads it to the microsecond"
     return UserError(f"the field `{name}` is of type {foreign}, which the language does not have", span, hint)
 
 

@@ -68,6 +68,7 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         header="header" in options,
         missing_columns="allowMissingColumns" in options,
         multiline="multiline" in options,
+        truncate_timestamps="truncateTimestamps" in options,
         sample=_sample(arguments, options),
         csv=csv,
         surplus=format.surplus,

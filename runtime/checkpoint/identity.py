@@ -90,7 +90,7 @@ def reading_of(spec: SourceSpec) -> str:
     return " ".join(f"{name}={written(value)}" for name, value, unused in values if value != unused)
 
 
-READING = ("format", "delimiter", "header", "missing_columns", "multiline", "tags", "tagged")
+READING = ("format", "delimiter", "header", "missing_columns", "multiline", "tags", "tagged", "truncate_timestamps")
 """What is said of a source before the type of its rows is found."""
 
 

@@ -120,6 +120,7 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "columns": ("columns", ()),
     "delimiter": ("delimiter", ","),
     **{name: (name, False) for name in ("header", "missing_columns", "multiline", "surplus")},
+    "truncate_timestamps": ("truncate_timestamps", False),
     **{name: (name, False) for name in ("as_utf8", "ends_in_blanks", "whole")},
     "tags": ("tags", ()),
     "deletions": ("deletions", None),

@@ -26,7 +26,7 @@ from mrql.algebra.values.file_names import is_odd
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.quarantine import Malformed, Reject
-from mrql.runtime.sources.formats import foreign_types
+from mrql.runtime.sources.formats import foreign_types, nanoseconds
 from mrql.runtime.sources.formats.file_format import FileFormat, once
 from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, Pairs, misfit, own_type, twice
 from mrql.runtime.sources.formats.wider_columns import wider, wider_row
@@ -54,16 +54,20 @@ class ArrowReader:
 
 
 def columnar_format(
-    name: str, columnar: ArrowReader, encode: Callable[[Output, Value], bytes] | None = None
+    name: str,
+    columnar: ArrowReader,
+    encode: Callable[[Output, Value], bytes] | None = None,
+    *,
+    takes: Iterable[str] = (),
 ) -> FileFormat:
-    """A format of such files."""
+    """A format of such files, which takes some options that not all of them take."""
 
     def infer(spec: SourceSpec, files: Sequence[Path]) -> Type:
-        return infer_columns(columnar, files)
+        return infer_columns(columnar, spec, files)
 
     def widen(spec: SourceSpec, known: Type, files: Iterable[Path]) -> Type:
         assert isinstance(known, ty.RecordType)
-        return reduce(wider_row, _rows_of(columnar, files), known)
+        return reduce(wider_row, _rows_of(columnar, spec, files), known)
 
     def check(spec: SourceSpec, file: Path) -> Malformed | None:
         return check_columns(columnar, spec, file)
@@ -77,7 +81,7 @@ def columnar_format(
     return FileFormat(
         name,
         Records(typed=True),
-        takes=frozenset({"allowMissingColumns"}),
+        takes=frozenset({"allowMissingColumns", *takes}),
         read=once(read),
         check=check,
         count=count,
@@ -87,28 +91,28 @@ def columnar_format(
     )
 
 
-def infer_columns(columnar: ArrowReader, files: Sequence[Path]) -> ty.RecordType:
+def infer_columns(columnar: ArrowReader, spec: SourceSpec, files: Sequence[Path]) -> ty.RecordType:
     """The type of the rows, read from the ends of all files, without the columns of types that the language does not
     have. A file that is not of its format is found malformed when its rows are read.
 
     Raises: UserError when no file is of its format, or has other columns; the reason is that of the first one.
     """
-    rows = [*_rows_of(columnar, files)]
+    rows = [*_rows_of(columnar, spec, files)]
     if not rows:
-        first = _row_of(columnar, files[0])
+        first = _row_of(columnar, spec, files[0])
         assert isinstance(first, Malformed)
         raise first.error()
     return reduce(wider_row, rows)
 
 
-def _rows_of(columnar: ArrowReader, files: Iterable[Path]) -> Iterator[ty.RecordType]:
+def _rows_of(columnar: ArrowReader, spec: SourceSpec, files: Iterable[Path]) -> Iterator[ty.RecordType]:
     """The types of the rows of those of some files that have one."""
-    return (row for file in files if not isinstance(row := _row_of(columnar, file), Malformed))
+    return (row for file in files if not isinstance(row := _row_of(columnar, spec, file), Malformed))
 
 
-def _row_of(columnar: ArrowReader, file: Path) -> ty.RecordType | Malformed:
+def _row_of(columnar: ArrowReader, spec: SourceSpec, file: Path) -> ty.RecordType | Malformed:
     """The type of the rows of a file, or why there is none."""
-    schema = _schema(columnar, file)
+    schema = _as_read(columnar, spec, file)
     if isinstance(schema, Malformed):
         return schema
     if wrong := twice(schema.names):
@@ -116,7 +120,8 @@ def _row_of(columnar: ArrowReader, file: Path) -> ty.RecordType | Malformed:
     found = foreign_fields(schema)
     row = own_type(found)
     if not isinstance(row, ty.RecordType):
-        return Malformed(file, None, f"has no column of a type that the language has, but {found}")
+        hint = nanoseconds.HINT if nanoseconds.are_in(str(found)) else None
+        return Malformed(file, None, f"has no column of a type that the language has, but {found}", hint=hint)
     return row
 
 
@@ -127,7 +132,7 @@ def foreign_fields(schema: pa.Schema) -> Fields:
 
 def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malformed | None:
     """What is wrong with a file, if anything is: that it is not of its format, or does not have the columns."""
-    schema = _schema(columnar, file)
+    schema = _as_read(columnar, spec, file)
     if isinstance(schema, Malformed):
         return schema
     assert isinstance(spec.row, ty.RecordType)
@@ -142,13 +147,17 @@ def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malfor
         have = _foreign(schema.field(name).type)
         wrong = misfit(have, wanted, name)
         if wrong is not None:
-            hint = _hint(name, wanted, own_type(have))
+            hint = _hint(name, wanted, have, spec)
             return Malformed(file, None, f"has a {wrong} that {wrong.wrong}", hint=hint)
     return None
 
 
-def _hint(name: str, wanted: Type, found: Type | None) -> str | None:
-    """The type that reads a column both as it is asked for and as it was found, if there is one."""
+def _hint(name: str, wanted: Type, have: Foreign, spec: SourceSpec) -> str | None:
+    """The type that reads a column both as it is asked for and as it was found, if there is one; or what reads it as it
+    was found."""
+    if nanoseconds.are_in(str(have)) and not spec.versioned:
+        return nanoseconds.HINT
+    found = own_type(have)
     both = None if found is None else wider(wanted, found)
     return None if both in (None, wanted) else f"`type(<{written_name(name)}: {both}>)` reads it, and the others"
 
@@ -192,6 +201,14 @@ def _other_lists() -> tuple[Callable[[pa.DataType], bool], ...]:
     import pyarrow as pa
 
     return pa.types.is_list_view, pa.types.is_large_list_view, pa.types.is_fixed_size_list
+
+
+def _as_read(columnar: ArrowReader, spec: SourceSpec, file: Path) -> pa.Schema | Malformed:
+    """The columns of a file, of the types that they are read as."""
+    schema = _schema(columnar, file)
+    if isinstance(schema, Malformed) or not spec.truncate_timestamps:
+        return schema
+    return nanoseconds.as_microseconds(schema)
 
 
 def _schema(columnar: ArrowReader, file: Path) -> pa.Schema | Malformed:
@@ -284,7 +301,7 @@ def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Valu
         if batch is None:
             return
         try:
-            rows = batch.to_pylist()
+            rows = (nanoseconds.as_numbers(batch) if spec.truncate_timestamps else batch).to_pylist()
         except (ValueError, OverflowError) as error:
             raise UserError(f"{file} has a value that is out of range: {error}") from None
         for row in rows:
@@ -318,6 +335,8 @@ def _value(value: Any, t: Type) -> Value:
             return Bag(_value(part, item) for part in value)
         case ty.ListType(item):
             return [_value(part, item) for part in value]
+        case ty.TIMESTAMP if isinstance(value, int):
+            return nanoseconds.at_nanosecond(value)
         case _:
             return convert(_in_utc(value), t)
 

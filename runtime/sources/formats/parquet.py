@@ -11,6 +11,7 @@ from mrql.algebra.values.values import Record, Value
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.engine.arrow import arrow_type, to_plain
 from mrql.runtime.engine.row_format import row_cells
+from mrql.runtime.sources.formats import nanoseconds
 from mrql.runtime.sources.formats.columnar import ArrowReader, Opened, columnar_format
 
 if TYPE_CHECKING:
@@ -58,4 +59,4 @@ def encode_parquet(output: Output, answer: Value) -> bytes:
 
 
 IN_ARROW = ArrowReader("a Parquet", _schema, _batches, _rows)
-PARQUET = columnar_format("parquet", IN_ARROW, encode_parquet)
+PARQUET = columnar_format("parquet", IN_ARROW, encode_parquet, takes={nanoseconds.OPTION})

@@ -16,6 +16,10 @@ from mrql.runtime.spark.io.file_reader import file_reader
 from mrql.runtime.spark.io.paths import place_of
 from mrql.runtime.spark.io.schema import conformed
 from mrql.runtime.spark.io.spark_format import ParsedRows, SparkFormat, Writer
+from mrql.runtime.spark.session.session import settings
+
+_AS_NUMBERS = {"spark.sql.legacy.parquet.nanosAsLong": "true"}
+"""Spark reads no file with a timestamp of nanoseconds otherwise, also where it is not asked for."""
 
 
 def columnar_format(
@@ -26,11 +30,13 @@ def columnar_format(
     def read(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
         # Spark takes the types of one file for those of all.
         alike = [paths] if len(paths) == 1 else of_one_type(columnar, spec, paths, place_of)
-        found = [load(file_reader(spark), some) for some in alike]
+        with settings(spark, _AS_NUMBERS):
+            found = [load(file_reader(spark), some) for some in alike]
         if isinstance(spec.row, ty.RecordType) and not spec.row.fields:
             return ParsedRows(found[0], [])  # without a column there is one type
         missing = spec.may_lack_columns
-        whole = [conformed(df, spec.row, spec.path, missing_columns=missing) for df in found]
+        numbers = spec.truncate_timestamps
+        whole = [conformed(df, spec.row, spec.path, missing_columns=missing, nanoseconds=numbers) for df in found]
         rows = reduce(DataFrame.union, whole)
         return ParsedRows(rows, [f"{quote(name)} AS {label(i)}" for i, name in enumerate(rows.columns)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +12,7 @@ from pyspark.sql.types import (
     CharType,
     DataType,
     DecimalType,
+    LongType,
     MapType,
     NullType,
     StructField,
@@ -23,7 +25,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions.function import fails
-from mrql.algebra.functions.time_parsing import utc_fields
+from mrql.algebra.functions.time_parsing import nanosecond_sql, utc_fields
 from mrql.algebra.types import Type
 from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.sources.formats.foreign_types import (
@@ -43,9 +45,12 @@ from mrql.runtime.spark.expressions.casts import numbered
 from mrql.runtime.spark.expressions.layout import label, labels, quote, record_sql, sql_type
 
 
-def conformed(df: DataFrame, row: Type, what: str, *, missing_columns: bool = False) -> DataFrame:
+def conformed(
+    df: DataFrame, row: Type, what: str, *, missing_columns: bool = False, nanoseconds: bool = False
+) -> DataFrame:
     """A DataFrame's columns in the order and the types of a row: by name for records, else by position. Where there may
-    be `missing_columns`, their values are missing.
+    be `missing_columns`, their values are missing; with `nanoseconds`, a number is taken for a timestamp that has so
+    many since 1970.
 
     Raises: UserError when a column or a part of one is missing, or of a type that does not widen to the wanted one.
     """
@@ -58,7 +63,7 @@ def conformed(df: DataFrame, row: Type, what: str, *, missing_columns: bool = Fa
             made.append(f"CAST(NULL AS {sql_type(wanted)})")
             continue
         have = df.schema.fields[place].dataType
-        wrong = misfit(foreign(have), wanted, name)
+        wrong = misfit(foreign(have, nanoseconds=nanoseconds), wanted, name)
         if wrong is not None:
             raise UserError(f"the {wrong} of {what} {wrong.wrong}")
         made.append(_made(quote(renamed[place]), have, wanted, numbered("j")))
@@ -103,15 +108,18 @@ _SINGLE: Mapping[str, tuple[Type, ...]] = {
 """What the types of Spark are in the language. Where it is asked for, a text is JSON."""
 
 
-def foreign(t: DataType) -> Foreign:
-    """A type of Spark, to be held against one of the language."""
+def foreign(t: DataType, *, nanoseconds: bool = False) -> Foreign:
+    """A type of Spark, to be held against one of the language; numbers may be those of `nanoseconds`."""
+    of_part = partial(foreign, nanoseconds=nanoseconds)
     match t:
         case ArrayType():
-            return Sequence(foreign(t.elementType))
+            return Sequence(of_part(t.elementType))
         case MapType():
-            return Pairs(foreign(t.keyType), foreign(t.valueType))
+            return Pairs(of_part(t.keyType), of_part(t.valueType))
         case StructType():
-            return Fields(tuple((field.name, foreign(field.dataType)) for field in t.fields))
+            return Fields(tuple((field.name, of_part(field.dataType)) for field in t.fields))
+        case LongType() if nanoseconds:
+            return ForeignAtom("bigint", (ty.LONG, ty.TIMESTAMP))
         case CharType() | VarcharType():
             return ForeignAtom(t.simpleString(), _SINGLE["string"])
         case DecimalType():
@@ -196,6 +204,8 @@ def _single(sql: str, have: DataType, wanted: Type) -> str:
         return sql
     if found == "timestamp":
         return utc_fields(sql)
+    if found == "bigint" and wanted == ty.TIMESTAMP:
+        return nanosecond_sql(sql)
     if isinstance(have, DecimalType) and isinstance(wanted, ty.Basic) and ty.is_integral(wanted):
         low, high = fn.INT_RANGES[wanted]
         wrong = fails("", "integer overflow")

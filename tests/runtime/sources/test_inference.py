@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -307,3 +308,52 @@ def test_columns_that_may_be_missing(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no column `b`") as caught:
         rows("")
     assert caught.value.hint == "with `allowMissingColumns` its values are missing there"
+
+
+NANOSECONDS = [None, -1, 1_999, 1_700_000_000_123_456_789]
+CUT_OFF = [None, datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(1970, 1, 1, 0, 0, 0, 1)]
+CUT_OFF += [datetime(2023, 11, 14, 22, 13, 20, 123456)]
+
+
+def rows_of(query: str) -> Bag:
+    """The rows of the one source of a query, which has no errors."""
+    return read_source(*compile_over_files(query).sources.values())
+
+
+def test_timestamps_of_nanoseconds(tmp_path: Path) -> None:
+    """They are refused, with the option that cuts them off, or left out; with it they are those of their microsecond,
+    also inside others and with a zone."""
+    ns, zoned = pa.timestamp("ns"), pa.timestamp("ns", "Europe/Berlin")
+    columns = {
+        "k": [0, 1, 2, 3],
+        "t": pa.array(NANOSECONDS, ns),
+        "z": pa.array(NANOSECONDS, zoned),
+        "l": pa.array([[n] for n in NANOSECONDS], pa.list_(ns)),
+        "s": pa.array([{"x": n} for n in NANOSECONDS], pa.struct([("x", ns)])),
+    }
+    parquet(tmp_path / "t.parquet", **columns)
+
+    def rows(more: str) -> Bag:
+        (spec,) = compile_over_files(f'source(parquet, "{tmp_path / "t.parquet"}"{more});').sources.values()
+        return read_source(spec)
+
+    assert rows("") == Bag([Record({"k": n}) for n in range(4)])
+    for source, message in (
+        ('select x.t from x in source(parquet, "{}")', "the field `t` is of type timestamp"),
+        ('source(parquet, "{}", type(<t: timestamp>))', "has a column `t` that is of type timestamp"),
+        ('source(parquet, "{}", type(<l: [timestamp]>))', r"has a part `l\[\]` that is of type timestamp"),
+    ):
+        with pytest.raises(UserError, match=message) as caught:
+            rows_of(source.format(tmp_path / "t.parquet") + ";")
+        assert "with `truncateTimestamps`" in (caught.value.hint or "")
+    whole = [Record({"k": n, "t": t, "z": t, "l": [t], "s": Record({"x": t})}) for n, t in enumerate(CUT_OFF)]
+    assert rows(", truncateTimestamps") == Bag(whole)
+    assert rows(", truncatetimestamps, type(<z: timestamp>)") == Bag([Record({"z": t}) for t in CUT_OFF])
+
+
+def test_nothing_but_nanoseconds(tmp_path: Path) -> None:
+    """A file without another column is of no type, and the error names the option."""
+    parquet(tmp_path / "t.parquet", t=pa.array([1], pa.timestamp("ns")))
+    with pytest.raises(UserError, match="has no column of a type that the language has") as caught:
+        compile_over_files(f'source(parquet, "{tmp_path / "t.parquet"}");')
+    assert caught.value.hint == "with `truncateTimestamps` it is read to the microsecond"

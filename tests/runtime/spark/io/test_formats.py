@@ -216,6 +216,25 @@ def test_columns_of_all_files(spark: SparkSession, tmp_path: Path) -> None:
     assert len(assert_same(spark, f'source(parquet, "*.parquet", {given})', tmp_path)) == 3
 
 
+def test_timestamps_of_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
+    """Those of their microseconds, where that is said; a file that has some is read in any case."""
+    numbers = [None, -1, -1_000, -1_001, 1_999, 1_700_000_000_123_456_789, 2**63 - 1, -(2**63) + 1]
+    ns = pa.timestamp("ns")
+    columns = {
+        "k": [*range(len(numbers))],
+        "t": pa.array(numbers, ns),
+        "z": pa.array(numbers, pa.timestamp("ns", "Europe/Berlin")),
+        "l": pa.array([[{"x": n, "y": n}] for n in numbers], pa.list_(pa.struct([("x", ns), ("y", pa.int64())]))),
+        "m": pa.array([[("a", n)] for n in numbers], pa.map_(pa.string(), ns)),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"k": [9], "t": pa.array([1], pa.timestamp("us"))}), tmp_path / "2.parquet")
+    assert len(assert_same(spark, 'source(parquet, "*.parquet", truncateTimestamps)', tmp_path)) == len(numbers) + 1
+    for found in ("", ", type(<k: long>)"):
+        rows = assert_same(spark, f'source(parquet, "*.parquet"{found})', tmp_path)
+        assert len(rows) == len(numbers) + 1
+
+
 def test_patterns_of_columns(spark: SparkSession, tmp_path: Path) -> None:
     """Each column of CSV may have its own; the others are written as is said of all."""
     (tmp_path / "f.csv").write_text(
