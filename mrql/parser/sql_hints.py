@@ -143,6 +143,11 @@ HABITS: tuple[Habit, ...] = (
         'a query reads: rows come and go by the files of its streams, and `store "path" from e;` writes',
         before=r"(?:\A|;)\s*(insert|update|delete|create|drop|alter|merge)\s+",
     ),
+    Habit(
+        "a select for each set of keys, joined by `union`",
+        r"(with\s+(rollup|cube)|sets)\b",
+        r"\bgroup\s+by\s[^;]*",
+    ),
     Habit("`or` is for conditions; texts are joined by `+`", r"\|\|"),
 )
 
@@ -158,6 +163,9 @@ def sql_hint(before: str, here: str) -> str | None:
 
 def head_hint(here: str) -> str | None:
     """The hint for a select that has not come to its `from`."""
+    alias = re.match(r"([^\W\d]\w*)\s*(?:,|from\b)", here, re.IGNORECASE)
+    if alias:
+        return f"names are given in a record: `select <{alias[1]}: …> from …`"
     match here[:1]:
         case ",":
             return "a select has one expression: `select (a, b) from …`, or `select <A: a, B: b> from …`"

@@ -260,4 +260,5 @@ def check_arguments(expr: syntax.Call) -> None:
         )
     takes = " and ".join((function.takes if function.parameters else "one collection", *function.parameters))
     arguments = f"{given} argument{'' if given == 1 else 's'}"
-    raise UserError(f"`{function.name}` takes {takes}, not {arguments}", expr.span)
+    example = f"`{function.examples[0][0]}`, say" if function.parameters else None
+    raise UserError(f"`{function.name}` takes {takes}, not {arguments}", expr.span, example)

@@ -24,7 +24,7 @@ from mrql.algebra.terms import Empty, Get, If, Let, Lit, Nth, Prim, PVar, Rec, T
 from mrql.algebra.types import Type
 from mrql.algebra.values.data import TAG, Data
 from mrql.translate.coercion import coerce, resolve
-from mrql.translate.scope import Constructor, Globals
+from mrql.translate.scope import NODE, Constructor, Globals
 
 
 def define(statement: syntax.DataDef, known: Globals) -> None:
@@ -101,10 +101,21 @@ def construct(constructor: Constructor, args: Sequence[Term], span: Span) -> Ter
         raise UserError(f"the constructor `{name}` takes {takes}, not {len(args)}", span)
     fields: list[tuple[str, Term]] = []
     for field, t in constructor.union.fields[1:]:
-        own = coerce(payload, t, span, f"what `{name}` is made of") if field == name else Lit(None, t)
-        fields.append((field, own))
+        fields.append((field, _made_of(constructor, payload, t, span) if field == name else Lit(None, t)))
     record = Rec(((TAG, Lit(name, ty.STRING)), *fields), span=span)
     return record if constructor.data is None else Prim(made(constructor.data, constructor.union), (record,), span=span)
+
+
+ELEMENT = 'attributes are a bag of pairs, and children a list: `Node("a", {("k", "v")}, [CData("text")])`'
+
+
+def _made_of(constructor: Constructor, payload: Term, t: Type, span: Span) -> Term:
+    """Raises: UserError where that does not fit; of an element, it says which part is which."""
+    try:
+        return coerce(payload, t, span, f"what `{constructor.name}` is made of")
+    except UserError as error:
+        hint = ELEMENT if constructor == NODE else error.hint
+        raise UserError(error.message, error.span, hint) from None
 
 
 def record_of(value: Term, constructor: Constructor) -> Term:

@@ -11,6 +11,7 @@ _ORDERED = "`first(select x from x in g order by x.A)`, or `min_by(x, x.A)`"
 _NUMBERED = "`(x, n) in row_number(select x from x in X order by x.A)`"
 _LAGGED = "`(x, y) in lag(select x from x in X order by x.A)`, or `lead`"
 _RUNNING = "`(x, s) in running_sum(select (x, x.B) from x in X order by x.A)`"
+_MOST = "`(select (k, count(x)) from x in X group by k: x.A order by count(x) desc limit 3)`"
 _CAST = "`e as string`, or another type"
 _CLOCK = 'nothing: an answer depends on the data alone; write a day as `date("2026-01-31")`'
 
@@ -27,8 +28,16 @@ HERE = _here(
     ("var_pop", "`variance_pop(e)`"),
     ("covar_samp covariance cov", "`covar(x, y)`"),
     ("correlation", "`corr(x, y)`"),
-    ("quantile percentile_cont percentile_approx approx_percentile approx_quantile", "`percentile(e, 0.9)`"),
-    ("approx_count_distinct countdistinct nunique", "`count_distinct(e)`"),
+    (
+        "quantile percentile_cont percentile_approx approx_percentile approx_quantile tdigest",
+        "`percentile(e, 0.9)`, exact",
+    ),
+    (
+        "approx_count_distinct approx_distinct countdistinct nunique hll hll_sketch_agg hll_sketch_estimate ndv uniq",
+        "`count_distinct(e)`, which is exact",
+    ),
+    ("top_k topk approx_top_k topn top_n most_common value_counts", _MOST),
+    ("rollup cube grouping_sets", "a select for each set of keys, joined by `union`"),
     ("argmax arg_max", "`max_by(x, key)`"),
     ("argmin arg_min", "`min_by(x, key)`"),
     ("group_concat listagg string_join concat_ws array_join", '`string_agg(e, ", ")`'),
@@ -79,6 +88,7 @@ HERE = _here(
 )
 
 NAMES_HERE = _here(
+    ("all", "each of them, as in `group by x.A, x.B`"),
     ("none nil undefined nullptr", "`null`; `is_null(e)` asks whether a value is missing"),
     ("nan", '`"NaN" as double`'),
     ("inf infinity", '`"Infinity" as double`'),

@@ -27,7 +27,22 @@ from mrql.translate.scope import GroupedVariables, Scope, UnknownName, names_in
 
 
 def select(expr: syntax.Select, scope: Scope) -> Term:
-    """The term of a select: a bag, or a list when it is ordered or limited."""
+    """The term of a select: a bag, or a list when it is ordered or limited.
+
+    Raises: UserError at the first part that has no type.
+    """
+    try:
+        return _select(expr, scope)
+    except UnknownName as error:
+        head = dict(expr.head.fields) if isinstance(expr.head, syntax.RecordExpr) else {}
+        meant = head.get(error.name) if error.what == "name" else None
+        if meant is None or error.name in names_in(meant):
+            raise
+        hint = f"`{error.name}` is a name in the answer; what it stands for is `{meant.span.text}`"
+        raise UserError(error.message, error.span, hint) from None
+
+
+def _select(expr: syntax.Select, scope: Scope) -> Term:
     origin = translate_generators(expr.generators, scope)
     conditions = list(origin.match.conditions)
     if expr.where is not None:

@@ -9,6 +9,7 @@ Beside a date, a text with a time of day is a timestamp. A text that is no const
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -31,6 +32,8 @@ COMPARED = {
     syntax.BinaryOp.GREATER_EQUAL,
 }
 AS_WRITTEN = 'a date is written "2026-01-31", a timestamp "2026-01-31 10:20:30"'
+
+DIGITS = 'a timestamp has six digits behind the point at most: "2026-01-31 10:20:30.123456"'
 
 
 def met_by_times(op: syntax.BinaryOp, left: Term, right: Term) -> tuple[Term, Term]:
@@ -116,4 +119,5 @@ def _constant(text: str, wanted: Type, span: Span | None) -> Lit:
     for t in (wanted, ty.TIMESTAMP):
         with suppress(EvaluationError):
             return Lit(convert(text, t), t, span=span)
-    raise UserError(f'"{text}" is no {wanted}', span, AS_WRITTEN)
+    hint = DIGITS if re.search(r"\.[0-9]{7,}", text) else AS_WRITTEN
+    raise UserError(f'"{text}" is no {wanted}', span, hint)

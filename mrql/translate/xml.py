@@ -25,6 +25,8 @@ from mrql.translate.scope import Scope
 LIST = ty.ListType(ty.XML)
 BAG = ty.BagType(ty.XML)
 
+WHOLE = "a record as a whole is its name: `select x from x in X`, or `(x, y)` of two"
+
 
 def is_xml(t: Type) -> bool:
     """Whether a value is an element, or a collection of elements."""
@@ -60,7 +62,8 @@ def attribute(term: Term, name: str, names: Names, span: Span) -> Term:
 
 def _each(term: Term, of: Callable[[Term], Term], names: Names, shown: str, span: Span) -> Term:
     if not is_xml(term.type):
-        raise UserError(f"{shown} takes an XML element, not {term.type}", span)
+        hint = WHOLE if shown == "`.*`" and isinstance(term.type, ty.RecordType) else None
+        raise UserError(f"{shown} takes an XML element, not {term.type}", span, hint)
     if term.type != BAG:
         return of(term)
     v = PVar(names.fresh("x"), ty.XML)
