@@ -234,7 +234,7 @@ def check_file(spec: SourceSpec, file: Path) -> Malformed | None:
 
 
 def row_type(spec: SourceSpec) -> Type:
-    """The type of the rows of a source that has none given, read from its first file or its first rows.
+    """The type of the rows of a source that has none given, read from its files or their first rows.
 
     Raises: UserError when there is nothing to take it from.
     """

@@ -1,7 +1,8 @@
 """Streams whose rows have the type that was found in the first of them, and later rows that do not fit it.
 
-A number with a fraction where all were integers, or a field more, is no malformed row: the type is wider than it was
-taken for. The query is typed again, and what its states hold of the stream is built again from what has arrived.
+A number with a fraction where all were integers, or a field or a column more, is nothing malformed: the type is wider
+than it was taken for. The query is typed again, and what its states hold of the stream is built again from what has
+arrived.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Wider(Exception):
 
 
 def must_fit(specs: Mapping[str, SourceSpec], batch: Batch) -> None:
-    """Looks at the rows of a batch, if their type is one that was found, and there are wider ones in their format.
+    """Looks at the rows of a batch, or at the columns of its files, if their type is one that was found, and there are
+    wider ones in their format.
 
     Raises: Wider where they do not fit it, with a type that also holds all that waits.
     """

@@ -41,10 +41,11 @@ class FileFormat(AnswerFormat):
     check: Callable[[SourceSpec, Path], Malformed | None] = attrs.field(default=nothing_wrong, eq=False, repr=False)
     """What is wrong with a file as a whole, if anything is."""
     infer: Callable[[SourceSpec, Sequence[Path]], Type | None] | None = attrs.field(default=None, eq=False, repr=False)
-    """The type of the rows of some files, by the first of them or their first rows, None where there are none; no such
+    """The type of the rows of some files, by their first rows or the columns of all, None where there are none; no such
     function for a format whose rows always have a type that is known. Raises UserError where they are of none."""
     widen: Callable[[SourceSpec, Type, Iterable[Path]], Type] | None = attrs.field(default=None, eq=False, repr=False)
-    """A type that was found, as wide as the rows of some files ask for, where values have types of their own."""
+    """A type that was found, as wide as the rows of some files ask for, where values or columns have types of their
+    own."""
 
 
 def once(
