@@ -111,12 +111,17 @@ def _option_in_any_case(arg: syntax.SourceArg, known: Globals) -> syntax.SourceA
     """An option whose name is written in other letters, unless the query calls something so."""
     match arg:
         case syntax.Name(name, span=span) | syntax.Call(name, span=span) if name.lower() in _OPTION_OF:
-            if Scope(known).lookup(name) is not None or name in known.calls or name in known.imported:
+            if _is_defined(name, known):
                 return arg
             values = arg.args if isinstance(arg, syntax.Call) else ()
             return syntax.OptionArg(_OPTION_OF[name.lower()], values, span)
         case _:
             return arg
+
+
+def _is_defined(name: str, known: Globals) -> bool:
+    """Whether a query calls something so."""
+    return Scope(known).lookup(name) is not None or name in known.calls or name in known.imported
 
 
 def _text_of(arg: syntax.Expr, known: Globals) -> syntax.StringLit:
@@ -126,7 +131,8 @@ def _text_of(arg: syntax.Expr, known: Globals) -> syntax.StringLit:
     except UserError as error:
         match arg:
             case syntax.Name(name) | syntax.Call(name) | syntax.Binary(syntax.BinaryOp.EQUAL, syntax.Name(name)):
-                pass
+                if _is_defined(name, known):
+                    raise
             case _:
                 raise
         words = [*OPTIONS, *(word for word in _WORDS.values() if word.isidentifier())]

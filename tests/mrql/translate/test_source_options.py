@@ -44,6 +44,8 @@ def test_what_the_query_calls_so_is_no_option() -> None:
         spec_of("Header", before='Header = "x";')
     with pytest.raises(UserError, match="one argument too many"):
         spec_of("Quote(1)", before='macro Quote(x) { "x" };')
+    with pytest.raises(UserError, match="a path or delimiter must be a string"):
+        spec_of("names", before="names = {1};")
 
 
 @pytest.mark.parametrize("form", ["{}", "{}(true)", '{}("x")', "{} = true"])
