@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mrql.algebra.values.values import Bag, Record, Value, canonical
 from mrql.algebra.values.zset import ZSet
+from tests.support.weighted import weighted
 
 Rows = Mapping[str, st.SearchStrategy[Value]]
 """By stream, its rows."""
@@ -68,7 +69,7 @@ class _Stream:
     def come(self) -> list[Value]:
         """New rows, or rows that were there before."""
         size = self.draw(self.sizes)
-        row = st.one_of(self.rows, self.rows, st.sampled_from(self.gone)) if self.gone else self.rows
+        row = weighted((2, self.rows), (1, st.sampled_from(self.gone))) if self.gone else self.rows
         new = self.draw(st.lists(row, min_size=size, max_size=size))
         self.present += new
         return new
@@ -87,7 +88,7 @@ class _Stream:
         places = range(len(self.present))
         some = st.lists(st.sampled_from(places), max_size=2, unique=True)
         alike = st.sampled_from(places).map(self.alike)
-        picked = self.draw(st.one_of(some, some, some, alike, st.just([*places])))
+        picked = self.draw(weighted((3, some), (1, alike), (1, st.just([*places]))))
         taken = [self.present[place] for place in picked]
         self.present = [row for place, row in enumerate(self.present) if place not in picked]
         self.gone += taken

@@ -20,6 +20,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.values.values import Bag, Record, Value
 from tests.support.histories import Batch
 from tests.support.histories import histories as _histories
+from tests.support.weighted import weighted
 from tests.support.wild import KINDS
 
 T = TypeVar("T")
@@ -124,7 +125,7 @@ def rows(shape: Shape, wild: str | None = None) -> st.SearchStrategy[Value]:
 
     def inside(part: Shape) -> st.SearchStrategy[Value]:
         values = rows(part, wild)
-        return values if isinstance(part, Atom) else st.one_of(values, values, values, values, st.none())
+        return values if isinstance(part, Atom) else weighted((4, values), (1, st.none()))
 
     match shape:
         case Atom(kind):

@@ -19,6 +19,7 @@ from mrql.rewrite.pipeline import normal_form
 from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.cost import Cost
 from mrql.runtime.reference.view import ReferenceView
+from tests.support.weighted import weighted
 
 ROW = "bag(<id: int, t: long, i: int, day: date, at: timestamp, v: double>)"
 STREAMS = {"S": ROW, "T": ROW}
@@ -84,9 +85,7 @@ def rows(times: st.SearchStrategy[int], *, ends: bool) -> st.SearchStrategy[Any]
         "id": st.integers(0, 3), "t": times, "i": st.integers(-5, 5) | st.just(0), "day": days, "at": hours,
         "v": st.sampled_from([0.5, -1.0, 2.0]),
     }  # fmt: skip
-    columns = st.fixed_dictionaries(
-        {name: st.one_of(values, values, values, st.none()) for name, values in fields.items()}
-    )
+    columns = st.fixed_dictionaries({name: weighted((3, values), (1, st.none())) for name, values in fields.items()})
     return st.lists(columns.map(Record), min_size=1, max_size=6)
 
 
