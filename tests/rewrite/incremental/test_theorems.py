@@ -179,7 +179,7 @@ def test_any_split_into_batches(text: str, data: st.DataObject) -> None:
 @cases(160)
 @given(st.one_of(queries(), queries(), construct_queries()), st.data())
 def test_deletions(text: str, data: st.DataObject) -> None:
-    """A deletion takes back what the row brought, under any query: twelve hundred cases.
+    """A deletion takes back what the row brought, under any query: 960 cases.
 
     Each query meets six histories, for to make a plan takes longer than to follow one.
     """
