@@ -6,7 +6,7 @@ What is tried, in turn, history by history:
 - doubles far from zero and near each other, of which the differences are small;
 - doubles of very different sizes in one column, so that sums lose what is small;
 - what each type has at its ends: NaN and the infinities, −0.0, the least and the greatest numbers and dates, characters
-  that take four bytes, missing values.
+  that take four bytes, missing values, also of whole tuples and collections in a row.
 
 Columns are chosen at random, and the same values are put into all of them, so that rows still meet.
 """
@@ -56,8 +56,11 @@ ENDS: Mapping[Type, Sequence[Value]] = {
     ty.TIMESTAMP: (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)),
 }
 
+WITH_PARTS = (ty.TupleType, ty.RecordType, ty.BagType, ty.ListType)
+"""The types of values that have parts of which we know the types."""
+
 Replace: TypeAlias = Callable[[Value, Type, str], Value]
-"""A basic value, its type and its column, and what takes its place."""
+"""A value in a row, its type and its column, and what takes its place; of a tuple or a collection, nothing may."""
 
 
 def replaced(
@@ -69,7 +72,8 @@ def replaced(
     for name, rows in data.items():
         t = types[name]
         assert isinstance(t, ty.BagType)
-        found[name] = [_in(row, t.item, replace, name) for row in rows]
+        at = _part if isinstance(t.item, ty.Basic) else _inside  # a row is never missing as a whole
+        found[name] = [at(row, t.item, replace, name) for row in rows]
     return found
 
 
@@ -90,6 +94,8 @@ def _replacement(odd: Odd, random: Random) -> Replace:
                 return (value + 0.1) * random.choice(SIZES)
             case Odd.ENDS if (ends := _ends(t)) and is_chosen(column, 0.4) and random.random() < 0.4:
                 return random.choice((*ends, None))
+            case Odd.ENDS if isinstance(t, WITH_PARTS) and random.random() < 0.4:
+                return None
             case _:
                 return value
 
@@ -103,19 +109,22 @@ def _ends(t: Type) -> Sequence[Value]:
     return ENDS.get(t, ())
 
 
-def _in(value: Value, t: Type, replace: Replace, column: str) -> Value:
-    """A value with its basic parts replaced; those of recursive data and of documents are left as they are."""
+def _part(value: Value, t: Type, replace: Replace, column: str) -> Value:
+    """What takes the place of a value in a row."""
+    return _inside(replace(value, t, column), t, replace, column)
+
+
+def _inside(value: Value, t: Type, replace: Replace, column: str) -> Value:
+    """A value with its parts replaced; those of recursive data and of documents are left as they are."""
     match t, value:
         case ty.TupleType(items), tuple():
             parts = zip(value, items, strict=True)
-            return tuple(_in(part, item, replace, f"{column}#{i}") for i, (part, item) in enumerate(parts))
+            return tuple(_part(part, item, replace, f"{column}#{i}") for i, (part, item) in enumerate(parts))
         case ty.RecordType(fields), Record():
-            return Record({name: _in(value[name], item, replace, f"{column}.{name}") for name, item in fields})
+            return Record({name: _part(value[name], item, replace, f"{column}.{name}") for name, item in fields})
         case ty.BagType(item), Bag():
-            return Bag(_in(part, item, replace, f"{column}{{}}") for part in value)
+            return Bag(_part(part, item, replace, f"{column}{{}}") for part in value)
         case ty.ListType(item), list():
-            return [_in(part, item, replace, f"{column}[]") for part in value]
-        case ty.Basic(), _:
-            return replace(value, t, column)
+            return [_part(part, item, replace, f"{column}[]") for part in value]
         case _:
             return value

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 import mrql
 from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
+from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.row_key import RowKey
-from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.values import Bag, Record, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
 from mrql.cli.planning import load
@@ -29,6 +30,7 @@ from mrql.translate.builtin_aggregates import AGGREGATIONS
 from mrql.translate.collection_functions import DERIVED
 from mrql.verify.engines import ReferenceIncremental, Rows, Start
 from mrql.verify.histories import History, Move, RowPlace, deal, held, keys_of, last_moves
+from mrql.verify.odd import Odd, replaced
 from mrql.verify.replay import FailureKind
 from mrql.verify.report import render
 from mrql.verify.rounding import Rounding
@@ -487,10 +489,11 @@ def test_on_spark(home: Path, spark: object) -> None:
 SEEDS = range(10)
 DEFAULT = {"histories": 4, "batches": 6, "rows": 30}
 """What the command takes when nothing is said."""
-NUMBERS = {"S": "bag((long, double))", "T": "bag((long, double))"}
+NUMBERS = {"S": "bag((long, double))", "T": "bag((long, double))", "N": "bag((long, bag(long)))"}
 OWN: dict[str, list[Value]] = {
     "S": [(1, 5.5), (1, 0.25), (2, 7.0), (2, 7.0), (3, 1.5), (3, 2.5), (4, 3.0), (5, 1.0), (5, 1.0), (None, 4.0)],
     "T": [(1, 1.0), (1, 2.5), (2, 3.0), (0, 4.0)],
+    "N": [(1, Bag()), (2, Bag()), (3, Bag([1])), (4, Bag([1])), (5, Bag([1, 1])), (6, Bag([2]))],
 }
 
 
@@ -570,6 +573,46 @@ class KeepsOldSums:
 def test_sums_of_emptied_groups_are_found() -> None:
     """What is left of them by rounding, or is no number any more, is in the sum of what comes next."""
     assert len(found_by(GROUP_SUMS, KeepsOldSums)) >= 9
+
+
+class TakesMissingForEmpty(ReferenceIncremental):
+    """Does not tell a collection that is missing from one that is empty."""
+
+    def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
+        return super().apply(with_empty_bags(inserted), with_empty_bags(deleted))
+
+
+def with_empty_bags(arrived: Rows) -> dict[str, list[Value]]:
+    return {name: [(k, Bag() if v is None else v) for k, v in rows] for name, rows in arrived.items()}
+
+
+BY_BAG = "select (v, count(k)) from (k, v) in N group by v"
+
+
+def test_missing_collections_that_are_taken_for_empty_are_found() -> None:
+    """Where the data have none that is missing."""
+    assert found_by(BY_BAG, ReferenceIncremental) == []
+    assert len(found_by(BY_BAG, TakesMissingForEmpty)) >= 9
+
+
+@pytest.mark.parametrize(
+    ("t", "value"),
+    [
+        ("(long, string)", (1, "a")),
+        ("<A: long>", Record({"A": 1})),
+        ("{long}", Bag([1])),
+        ("[(long, long)]", [(1, 2)]),
+    ],
+)
+def test_parts_of_rows_are_missing_as_a_whole(t: str, value: Value) -> None:
+    """Tuples, records, bags and lists, beside others that are there; a row itself never is."""
+    types = {"S": parse_type(f"{{(long, {t})}}")}
+    rows: dict[str, list[Value]] = {"S": [(1, value)] * 20}
+    drawn = [replaced(rows, types, Odd.ENDS, Random(seed))["S"] for seed in range(40)]
+    assert all(any(row[1] is None for row in rows) and any(row[1] is not None for row in rows) for rows in drawn)
+    assert all(row is not None for rows in drawn for row in rows)
+    for odd in (Odd.OWN, Odd.NEAR, Odd.SCATTERED):
+        assert replaced(rows, types, odd, Random(1)) == rows
 
 
 # --- rows that replace each other ---------------------------------------------------------------
