@@ -18,7 +18,7 @@ from mrql.translate.builtin_aggregates import AGGREGATIONS
 from tests.support.histories import Batch, net
 from tests.support.queries import STREAMS, Tables, histories, queries, rows_of, several_queries, streams_of, tables
 from tests.support.sum_queries import sum_queries
-from tests.support.wild import KINDS
+from tests.support.wild import KINDS, overflows_without_need
 
 many = settings(
     deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None, max_examples=400
@@ -225,3 +225,19 @@ def test_sums_over_joins_are_queries() -> None:
 def test_streams_of_a_query() -> None:
     """Those that the query names, and no others."""
     assert streams_of("select (x.D, P1) from x in X, y in Y, P1 in {X}") == ("X", "Y")
+
+
+@pytest.mark.parametrize(
+    ("text", "without_need", "on_spark"),
+    [
+        ("select x.A + 1 from x in X where x.A + 1 = 2", False, False),
+        ("sum(select x.A * y#1 from x in X, y in Y where x.B = y#0)", False, True),
+        ("select x from x in X, y in Y where x.A + 1 = y#1", True, True),
+        ("select sum(select y#1 + 1 from y in Y where y#0 = x.B) from x in X", True, True),
+    ],
+)
+def test_where_overflows_may_be_without_need(text: str, without_need: bool, on_spark: bool) -> None:
+    """Where something is computed for rows without a partner, or on Spark for some that are gone; of extremes alone."""
+    assert overflows_without_need(text, "extremes") == without_need
+    assert overflows_without_need(text, "extremes", gone=True) == on_spark
+    assert not any(overflows_without_need(text, wild, gone=True) for wild in KINDS if wild != "extremes")

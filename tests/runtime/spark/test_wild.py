@@ -19,7 +19,7 @@ from tests.support.generated import each_another, short
 from tests.support.histories import Batch
 from tests.support.queries import STREAMS, Tables, histories, queries, streams_of, tables
 from tests.support.sum_queries import sum_queries
-from tests.support.wild import KINDS, REFUSED, Oracle, follow
+from tests.support.wild import KINDS, Oracle, follow, overflows_without_need
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +43,7 @@ def assert_follows_wild(
             Oracle.of(query.term, static, streams),
             arriving,
             Rounding.of(query.trace().plan),
-            may_refuse=wild in REFUSED,
+            may_overflow=overflows_without_need(text, wild, gone=deletions),
         )
 
 
