@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from mrql.runtime.checkpoint import policy
-from tests.runtime.checkpoint.damage import SCENES, Left, stopped, undelivered
+from tests.runtime.checkpoint.damage import SCENES, Damage, Left, stopped, undelivered
 from tests.support.postgresql import Server
 
 
@@ -21,6 +22,10 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
 
 
+CASES = 170
+"""So many different damages to what each of the streams has left: more than 500 in all."""
+
+
 @pytest.mark.parametrize("scene", SCENES)
 def test_damage(tmp_path: Path, scene: Callable[[Path], Left]) -> None:
     """A sample: each file is damaged in some way. `make soak` has all positions."""
@@ -28,7 +33,10 @@ def test_damage(tmp_path: Path, scene: Callable[[Path], Left]) -> None:
     found = left.damages(random, 1)
     assert {damage.file for damage in found} >= left.rests
     of_each = {damage.file: damage for damage in random.sample(found, len(found))}
-    for damage in [*of_each.values(), *random.sample(found, 40)]:
+    others = [damage for damage in found if damage != of_each[damage.file]]
+    tried = [*of_each.values(), *random.sample(others, CASES - len(of_each))]
+    assert len(set(tried)) * len(SCENES) > 500
+    for damage in tried:
         left.after(damage)
 
 
@@ -49,9 +57,37 @@ def test_damage_on_spark(tmp_path: Path, spark: SparkSession) -> None:
     """Some of them on Spark: most of a run, as what is written otherwise is the same in both engines."""
     left = stopped(tmp_path, "spark", spark)
     written = [tmp_path / file for file in left.rests if file.endswith(".parquet")]
-    assert sum(pq.read_table(file, page_checksum_verification=True).num_rows for file in written) > 0
+    assert sum(pq.read_metadata(file).num_rows for file in written) > 0
+    assert [file.name for file in written if not has_checksums(file, tmp_path / "flipped")] == []
     random = Random(8)
     found = left.damages(random, 1)
     runs = [damage for damage in found if damage.file in left.rests and damage.file.endswith(".parquet")]
     for damage in [*random.sample(runs, min(12, len(runs))), *random.sample(found, 3)]:
         left.after(damage)
+
+
+def has_checksums(file: Path, flipped: Path) -> bool:
+    """Whether the last page of each column of a Parquet file has a checksum, which tells that a bit is flipped."""
+    metadata, data = pq.read_metadata(file), file.read_bytes()
+    for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
+        for column in (group.column(number) for number in range(group.num_columns)):
+            first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+            last = first + column.total_compressed_size - 1
+            flipped.write_bytes(Damage(file.name, last, bit=0).of(data) or b"")
+            try:
+                pq.read_table(flipped, page_checksum_verification=True)
+            except OSError as error:
+                if "CRC checksum verification failed" not in str(error):
+                    return False
+            else:
+                return False
+    return True
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_checksums_of_pages_are_told(tmp_path: Path, checked: bool) -> None:
+    """A file without them is read as well, so that reading one says nothing."""
+    table = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})
+    pq.write_table(table, tmp_path / "f", write_page_checksum=checked)
+    assert pq.read_table(tmp_path / "f", page_checksum_verification=True) == table
+    assert has_checksums(tmp_path / "f", tmp_path / "flipped") == checked
