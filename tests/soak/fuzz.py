@@ -7,8 +7,10 @@ and mixed; and what the grammar allows, whether it means something or not.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Mapping
+from datetime import date
 from importlib import resources
 from pathlib import Path
 
@@ -50,10 +52,19 @@ class Text:
 S = "{<A: long, B: string, C: {(int, double)}>}"
 STREAMS = {"S": parse_type(S), "T": parse_type("{(date, int)}"), "X": parse_type("{long}")}
 DATA = {
-    "S": Bag([Record({"A": 1, "B": "b", "C": Bag([(1, 0.5)])}), Record({"A": None, "B": None, "C": Bag()})]),
-    "T": Bag([(None, 1)]),
-    "X": Bag([1, 2, 2, None]),
+    "S": Bag(
+        [
+            Record({"A": 1, "B": "b", "C": Bag([(1, 0.5)])}),
+            Record({"A": None, "B": None, "C": Bag()}),
+            Record({"A": 2**63 - 1, "B": "\ufffd", "C": Bag([(2**31 - 1, math.nan), (None, math.inf), None])}),
+            Record({"A": -(2**63), "B": "\U0001f600\0", "C": Bag([(-(2**31), -0.0), (0, 5e-324), (1, 1e308)])}),
+            Record({"A": 1, "B": "", "C": None}),
+        ]
+    ),
+    "T": Bag([(None, 1), (date.min, -(2**31)), (date.max, 2**31 - 1)]),
+    "X": Bag([1, 2, 2, None, 2**63 - 1, -(2**63)]),
 }
+"""Tame rows, and some with what the types have at their ends, and with missing parts."""
 LARGE = re.compile(r"\d{5}|\d[eE][+]?\d")
 """What may make a range or a string of a size that no test wants."""
 

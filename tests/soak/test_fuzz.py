@@ -9,11 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.stack import deep
+from mrql.cli.main import main
 from mrql.parser.depth import MAX_DEPTH
 from mrql.translate.compile_program import compile_program
 from tests.soak.fuzz import Text, outcome, over_these, programs
@@ -42,6 +44,7 @@ DEEP: dict[str, Callable[[int], str]] = {
     "quantifiers": lambda n: "some x in {1}: " * n + "true",
     "functions": lambda n: "(" + "\\x. " * n + "1)" + "(1)" * n,
     "types": lambda n: "null as " + "{" * n + "int" + "}" * n,
+    "xml": lambda n: "[xml| " + "<a>" * n + "{{1}}" + "</a>" * n + " |]",
     "patterns": lambda n: "let " + "(" * n + "x" + ", y)" * n + " = 1 in x",
 }
 
@@ -75,6 +78,18 @@ def test_as_deep_as_may_be(form: str) -> None:
     """What is nested as deep as a text may be is evaluated and rewritten like anything else."""
     levels = {"selects": 95, "conditions": 60, "functions": 95}.get(form, MAX_DEPTH - 10)
     assert outcome(over_these(DEEP[form](levels)), Path()) == "value"
+
+
+@pytest.mark.parametrize("levels", [60, 150, MAX_DEPTH - 10, 1000, 40_000])
+@pytest.mark.parametrize("command", ["explain", "run"])
+def test_deep_xml(tmp_path: Path, command: str, levels: int) -> None:
+    """It is explained and evaluated, or is one error, also where it goes through all that shows a query."""
+    file = tmp_path / "q.mrql"
+    file.write_text(DEEP["xml"](levels) + ";")
+    ran = CliRunner().invoke(main, [command, *(["--engine", "reference"] if command == "run" else []), str(file)])
+    assert ran.exception is None or isinstance(ran.exception, SystemExit)
+    assert ran.exit_code == (0 if levels < MAX_DEPTH else 1), ran.output
+    assert ran.output.count("error:") == (levels > MAX_DEPTH)
 
 
 @pytest.mark.parametrize("operator", ["and", "or"])
