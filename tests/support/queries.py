@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -53,6 +54,7 @@ class Many:
 Shape: TypeAlias = Atom | Parts | Many
 
 INT, LONG, DOUBLE, STRING, BOOL, DATE = map(Atom, ("int", "long", "double", "string", "bool", "date"))
+FLOAT, MONEY, TIMESTAMP = map(Atom, ("float", "money", "timestamp"))
 BASIC: dict[str, ty.Type] = {
     "int": ty.INT,
     "long": ty.LONG,
@@ -61,6 +63,9 @@ BASIC: dict[str, ty.Type] = {
     "string": ty.STRING,
     "bool": ty.BOOL,
     "date": ty.DATE,
+    "float": ty.FLOAT,
+    "money": ty.DecimalType(12, 2),
+    "timestamp": ty.TIMESTAMP,
 }
 NUMBERS = ("int", "long", "double")
 NARROWER = {"int": ("int",), "long": ("int", "long"), "double": ("int", "long", "double")}
@@ -87,6 +92,7 @@ SHAPES: dict[str, Shape] = {
     "X": record_of(A=LONG, B=INT, D=DOUBLE, S=STRING),
     "Y": tuple_of(INT, LONG, DOUBLE, BOOL),
     "P": record_of(K=LONG, V=DOUBLE, I=Many(record_of(U=INT, W=STRING))),
+    "R": record_of(K=INT, F=FLOAT, M=MONEY, Z=TIMESTAMP),
     "Q": record_of(E=DATE, T=tuple_of(INT, STRING), B=Many(INT), W=Many(tuple_of(INT, LONG))),
 }
 """The rows of the streams."""
@@ -116,6 +122,9 @@ ATOMS: dict[str, tuple[Value, ...]] = {
     "string": ("a", "b", "a", "b", "", "Ab", None),
     "bool": (True, False, True, None),
     "date": (date.min, date.max, date(2024, 2, 29), date.max, None),
+    "float": (0.0, 1.0, 2.0, 1.0, 0.5, -0.5, None),
+    "money": (Decimal("0.00"), Decimal("1.00"), Decimal("1.00"), Decimal("-0.50"), Decimal("2.25"), None),
+    "timestamp": (datetime.min, datetime.max, datetime(2024, 2, 29, 12, 30), datetime.max, None),
 }
 """The domains; what stands there more often is drawn more often."""
 
@@ -652,6 +661,12 @@ class _Writer:
                 return self.pick(('"a"', "'b'", '""'))
             case "date":
                 return self.pick(('date("0001-01-01")', 'date("9999-12-31")'))
+            case "float":
+                return self.pick(("(0.5 as float)", "(1.0 as float)"))
+            case "money":
+                return self.pick(("(1.00 as decimal(12, 2))", "(0.50 as decimal(12, 2))"))
+            case "timestamp":
+                return self.pick(('timestamp("0001-01-01 00:00:00")', 'timestamp("2024-02-29 12:30:00")'))
             case _:
                 return self.pick(("true", "false"))
 
@@ -719,9 +734,12 @@ class _Writer:
             case "long":
                 function, over = self.pick((("count", None), ("sum", "int"), ("sum", "long"), ("max", "long")))
             case "double":
-                function, over = self.pick((("sum", "double"), ("min", "double"), ("max", "double")))
+                function, over = self.pick((("sum", "double"), ("sum", "float"), ("min", "double"), ("max", "double")))
             case "ratio":
-                function, over = "avg", self.pick(NUMBERS)
+                function, over = "avg", self.pick((*NUMBERS, "float"))
+            case "money":
+                form = self.pick(("min({})", "max({})", "(sum({}) as decimal(12, 2))"))
+                return form.format(self.collection(kind, scope, depth))
             case "bool":
                 function, over = self.pick((("all", "bool"), ("some", "bool"), ("exists", None)))
             case _:

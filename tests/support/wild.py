@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TypeVar
 
 import attrs
@@ -24,13 +26,18 @@ from mrql.verify.rounding import Rounding
 from tests.support.histories import Batch, net
 
 KINDS: Mapping[str, Mapping[str, tuple[Value, ...]]] = {
-    "not finite": {"double": (math.nan, math.inf, -math.inf, 0.1)},
-    "zeros": {"double": (0.0, -0.0, 1e-3)},
+    "not finite": {"double": (math.nan, math.inf, -math.inf, 0.1), "float": (math.nan, math.inf, -math.inf, 0.25)},
+    "zeros": {"double": (0.0, -0.0, 1e-3), "float": (0.0, -0.0)},
     "far apart": {"double": (0.1, 1e8, 1e8 + 0.1, 1e16, -1e16, 1e16 + 2)},
-    "small and large": {"double": (5e-324, 2.2250738585072014e-308, 1e308, -1e308, 1.7976931348623157e308)},
+    "small and large": {
+        "double": (5e-324, 2.2250738585072014e-308, 1e308, -1e308, 1.7976931348623157e308),
+        "float": (2.0**-149, 2.0**127, -(2.0**127), (2 - 2.0**-23) * 2.0**127),
+    },
     "extremes": {
         "int": (2**31 - 1, -(2**31), 2**30),
         "long": (2**63 - 1, -(2**63), 2**62, -(2**62), 2**53 + 1),
+        "money": (Decimal("9999999999.99"), Decimal("-9999999999.99"), Decimal("5000000000.00"), Decimal("0.01")),
+        "timestamp": (datetime.min, datetime.max, datetime.max - timedelta(microseconds=1)),
     },
     "texts": {"string": ("\ufffd", "\U0001f600", "\U0010ffff", "e\u0301", "\t", "null", "NaN")},
 }
