@@ -258,4 +258,4 @@ def test_a_sink(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = [json.loads(line) for line in (tmp_path / "answer.json").read_text().splitlines()]
     assert sorted(row["n"] for row in found) == [1, 2]
     other = CliRunner().invoke(main, [*command, "--output", "elsewhere://x"])
-    assert "elsewhere://x is neither a directory nor postgresql://… nor delta://… nor newest://…" in other.output
+    assert "elsewhere://… is neither a directory nor postgresql://… nor delta://… nor newest://…" in other.output

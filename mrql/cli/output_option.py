@@ -8,7 +8,7 @@ import click
 
 from mrql.algebra.showable import showable
 from mrql.runtime.sinks.directory import DirectoryPlace
-from mrql.runtime.sinks.places import Place, UnknownScheme, place_at
+from mrql.runtime.sinks.places import Place, place_at
 
 
 def places(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[Place, ...]:
@@ -22,8 +22,6 @@ def places(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 def _place(ctx: click.Context, param: click.Parameter, value: str) -> Place:
     try:
         place = place_at(value)
-    except UnknownScheme as error:
-        raise click.BadParameter(f"{showable(value)} {error}", ctx, param) from None
     except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+        raise click.BadParameter(showable(str(error)), ctx, param) from None
     return place or DirectoryPlace(click.Path(file_okay=False, path_type=Path).convert(value, param, ctx))

@@ -74,22 +74,25 @@ ADDRESSES: list[Addresses] = [
 ]
 
 
-class UnknownScheme(ValueError):
-    """What a text with a scheme is not; the text may have a password in it."""
-
-
 def place_at(text: str) -> Place | None:
-    """The place of an address; None of what has no scheme, and is a path.
+    """The place of an address; None of what begins with no scheme, and is a path.
 
-    Raises: UnknownScheme where none has its scheme, ValueError where it is no address of its scheme. Only the messages
-        of the first leave out what the text is.
+    Raises: ValueError where it is no address of its scheme, or none has its scheme, or that has no `://` behind it.
+        Of these the message does not have the text, in which there may be a password.
     """
-    scheme = re.match(r"(\w+)://", text)
-    if scheme is None:
+    begin = re.match(r"(\w[\w+.-]+):(/*)", text)
+    if begin is None:
         return None
-    for addresses in ADDRESSES:
-        if scheme[1] in addresses.schemes:
-            module, _, name = addresses.reads.partition(":")
-            place: Place = getattr(importlib.import_module(module), name)(text)
-            return place
-    raise UnknownScheme(f"is neither a directory nor {' nor '.join(f'{each.schemes[0]}://…' for each in ADDRESSES)}")
+    scheme, slashes = begin.groups()
+    if slashes.startswith("//"):
+        for addresses in ADDRESSES:
+            if scheme in addresses.schemes:
+                module, _, name = addresses.reads.partition(":")
+                place: Place = getattr(importlib.import_module(module), name)(text)
+                return place
+    if any(scheme.lower() in addresses.schemes for addresses in ADDRESSES):
+        raise ValueError(f"an address begins with {scheme.lower()}://, and a directory of such a name with ./{scheme}:")
+    if not slashes:
+        return None
+    known = " nor ".join(f"{each.schemes[0]}://…" for each in ADDRESSES)
+    raise ValueError(f"{scheme}:{slashes}… is neither a directory nor {known}; one of such a name begins with ./")

@@ -1,0 +1,52 @@
+"""What `--output` names: a directory, or an address; and what is neither."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mrql.cli.main import main
+from mrql.runtime.sinks.places import place_at
+
+SECRET = "hunter2"
+NEITHER = "is neither a directory nor postgresql://… nor delta://…; one of such a name begins with ./"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("postgresql:/u:hunter2@host/db?table=t", "begins with postgresql://, and a directory of such a name with ./"),
+        ("postgresql:u:hunter2@host/db?table=t", "begins with postgresql://"),
+        ("postgres:/u:hunter2@host/db?table=t", "begins with postgres://"),
+        ("PostgreSQL://u:hunter2@host/db?table=t", "begins with postgresql://"),
+        ("delta:/tmp/hunter2", "begins with delta://"),
+        ("delta:hunter2", "begins with delta://"),
+        ("postgresql+psycopg://u:hunter2@host/db?table=t", f"postgresql+psycopg://… {NEITHER}"),
+        ("mysql://u:hunter2@host/db", f"mysql://… {NEITHER}"),
+        ("kafka:/hunter2", f"kafka:/… {NEITHER}"),
+        ("file:/hunter2", f"file:/… {NEITHER}"),
+        ("s3a:///hunter2", f"s3a:///… {NEITHER}"),
+    ],
+)
+def test_what_is_like_an_address_and_is_none(tmp_path: Path, text: str, message: str) -> None:
+    """It is no directory, and what it says is not in the message: there may be a password in it."""
+    (tmp_path / "s").mkdir()
+    (tmp_path / "q.mrql").write_text('S = stream(csv, "s", ",", type((long, long))); select x from (x, y) in S;')
+    command = ["stream", "--engine", "reference", "--once", str(tmp_path / "q.mrql")]
+    done = CliRunner().invoke(main, [*command, "--output", text])
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+    assert SECRET not in done.output
+    with pytest.raises(ValueError, match="begins with") as caught:
+        place_at(text)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["out", "./postgresql:/x", "/tmp/delta:/x", "C:/out", "a:b", "2026-01-01T10:00", "out:", ""]
+)
+def test_paths(text: str) -> None:
+    """A name with a colon in it is one."""
+    assert place_at(text) is None
