@@ -139,8 +139,10 @@ def _is_partition(entry: Path) -> bool:
 
 
 def _others(entries: list[Path]) -> list[str]:
-    """What there is in a directory without files that are read; what Spark leaves in an empty answer is nothing."""
-    return sorted(e.name for e in entries if not e.name.startswith(".") and e.name != "_SUCCESS")
+    """What there is in a directory without files that are read. What Spark leaves in an empty answer is nothing, nor is
+    a dot with a name that no data has, such as `.gitkeep`."""
+    found = (e for e in entries if e.name != "_SUCCESS" and e.suffix != ".crc")
+    return sorted(e.name for e in found if not e.name.startswith(".") or (e.suffix and e.is_file()))
 
 
 def passed_over(spec: SourceSpec) -> str | None:

@@ -247,16 +247,18 @@ def test_what_cannot_be_read(tmp_path: Path, source: str, write: Callable[[Path]
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("other", ["in/a.csv", "_a.csv"])
+@pytest.mark.parametrize("other", ["in/a.csv", "_a.csv", ".a.csv", ".a.csv.gz"])
 def test_a_directory_with_nothing_that_is_read(tmp_path: Path, other: str) -> None:
     """It is said, where no files may still come; what Spark leaves in an empty answer is none."""
     place = tmp_path / "d" / other
     place.parent.mkdir(parents=True)
-    (tmp_path / "d" / "_SUCCESS").write_text("")
+    for nothing in ("_SUCCESS", "._SUCCESS.crc", ".gitkeep", ".part-0.csv.crc"):
+        (tmp_path / "d" / nothing).write_text("")
+    (tmp_path / "d" / ".batch-1.tmp").mkdir()
     text = 'source(csv, "d", ",", type(int))'
     assert read_source(spec_of(text, tmp_path)) == Bag() if place.parent.name == "d" else True
     place.write_text("1\n")
-    with pytest.raises(UserError, match=r"d has no file that is read, but (in|_a\.csv)"):
+    with pytest.raises(UserError, match=r"d has no file that is read, but (in|_a\.csv|\.a\.csv)"):
         read_source(spec_of(text, tmp_path))
     assert read_source(spec_of(text.replace("source", "stream"), tmp_path)) == Bag()
 
