@@ -33,7 +33,7 @@ from mrql.rewrite.loops.diffuse import Diffused, diffuse
 from mrql.rewrite.loops.hoist_static_loops import hoist_static_loops
 from mrql.rewrite.loops.rewrite_steps import rewrite_steps
 from mrql.rewrite.loops.semi_naive import Fixpoint, fixpoint
-from mrql.rewrite.loops.strategy import Ways, choose
+from mrql.rewrite.loops.strategy import LoopChoices, choose
 from mrql.rewrite.loops.unroll import unroll
 from mrql.rewrite.normalize.band_joins import bin_bands
 from mrql.rewrite.normalize.drop_traces import drop_traces
@@ -299,7 +299,7 @@ def normal_form(term: Term, *, checked: bool = False) -> Term:
     return _run_all(NORMALIZE, Phase.NORMALIZE, term, checked)[-1].after
 
 
-def _incrementalized(query: Term, ways: Ways, options: PlanOptions) -> tuple[list[PassRun[Subject]], Plan]:
+def _incrementalized(query: Term, ways: LoopChoices, options: PlanOptions) -> tuple[list[PassRun[Subject]], Plan]:
     """The plan of a query for which it is said how its loops are kept up to date."""
     runs: list[PassRun[Subject]] = [*_of_loops(ways)]
 
@@ -332,7 +332,7 @@ def _on(loop: Fixpoint | Diffused, run: Callable[[Term, str], Term]) -> Callable
     return lambda term: run(term, loop.name)
 
 
-def _of_loops(ways: Ways) -> Iterator[PassRun[Term]]:
+def _of_loops(ways: LoopChoices) -> Iterator[PassRun[Term]]:
     """What stands in the place of each loop."""
     for chosen in ways.chosen:
         value = next((found.value for found in ways.opened if found.loop is chosen.loop), chosen.loop)

@@ -26,7 +26,7 @@ AROUND = "a condition or a group in its step is a stage of its own, which reads 
 
 
 @attrs.frozen
-class Ways:
+class LoopChoices:
     """A query with streams in the place of the loops that are fixpoints, or are carried over."""
 
     term: Term
@@ -35,7 +35,7 @@ class Ways:
     chosen: tuple[Chosen, ...]
 
 
-def choose(term: Term, way: LoopStrategy = LoopStrategy.AUTO, around: Sequence[Repeat] = ()) -> Ways:
+def choose(term: Term, way: LoopStrategy = LoopStrategy.AUTO, around: Sequence[Repeat] = ()) -> LoopChoices:
     """The way for each loop over streams, but for those that a row, a group or another loop begins anew.
 
     Those in `around` are no fixpoints: what their steps find would come back to them by way of other stages.
@@ -61,9 +61,9 @@ class _Choice:
         self.found: list[tuple[Repeat, Fixpoint | Diffused]] = []
         self.chosen: list[Chosen] = []
 
-    def ways(self) -> Ways:
+    def ways(self) -> LoopChoices:
         opened = self.visit(self.term)
-        return Ways(opened, tuple(found for _, found in self.found), tuple(self.chosen))
+        return LoopChoices(opened, tuple(found for _, found in self.found), tuple(self.chosen))
 
     def visit(self, part: Term) -> Term:
         part = map_children(part, self.visit)

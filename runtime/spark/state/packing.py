@@ -20,25 +20,25 @@ GATHERED_MAX_ROWS_PER_KEY = 100_000
 """They are not where one key has more than so many: its array would be a row that no task can share with another."""
 
 
-class Way(Enum):
-    """A way to keep the rows of a large run."""
+class RunLayout(Enum):
+    """How the rows of a large run are kept."""
 
     BLOCKS = "blocks"
     ROWS = "rows"
     COLUMNS = "columns"
 
 
-def better_way(run: Run, rows: int, policy: Policy) -> Way | None:
-    """A better way than that in which a run of about so many rows is kept; None where there is none."""
+def better_layout(run: Run, rows: int, policy: Policy) -> RunLayout | None:
+    """A better layout than that in which a run of about so many rows is kept; None where there is none."""
     if not isinstance(run.kept, Checkpoint):
         return None
     if run.shape is not None and policy.blocks_min_rows is not None:
         # Rows with bags in them take longer to read than to find.
         if rows > policy.blocks_min_rows or (policy.row_by_row and not run.is_flat):
-            return Way.BLOCKS
+            return RunLayout.BLOCKS
         if policy.row_by_row:
-            return Way.ROWS if run.kept.small else None
-    return Way.COLUMNS if run.is_flat else None
+            return RunLayout.ROWS if run.kept.small else None
+    return RunLayout.COLUMNS if run.is_flat else None
 
 
 @attrs.frozen

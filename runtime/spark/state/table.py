@@ -27,7 +27,7 @@ from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.block_index import Blocks
 from mrql.runtime.spark.state.change_log import ChangeLog
 from mrql.runtime.spark.state.measures import TOUCHED
-from mrql.runtime.spark.state.packing import Packing, Way, better_way
+from mrql.runtime.spark.state.packing import Packing, RunLayout, better_layout
 from mrql.runtime.spark.state.run import Indexed, Run
 from mrql.runtime.spark.state.table_batch import Merging, TableBatch
 from mrql.runtime.spark.state.table_schema import TableSchema
@@ -201,15 +201,15 @@ class Table:
 
     def _packing(self, run: Run, rows: int) -> Packing | None:
         """How a run of about so many rows is packed, if there is a better way to keep it."""
-        match better_way(run, rows, self.policy):
-            case Way.BLOCKS:
+        match better_layout(run, rows, self.policy):
+            case RunLayout.BLOCKS:
                 blocks = Blocks.of(
                     run.df, self.schema.partition_by, run.rdd.getNumPartitions(), rows, self.policy.rows_per_block
                 )
                 return Packing.of(run, Indexed.of(self.plans, run.relation, blocks), self.schema.gathering)
-            case Way.ROWS:
+            case RunLayout.ROWS:
                 return Packing.of(run, self.plans.checkpoint(run.relation, small=False), None)
-            case Way.COLUMNS:
+            case RunLayout.COLUMNS:
                 return Packing.of(run, jvm.ColumnarRows.of(run.df, in_one=run.relation.in_one), self.schema.gathering)
             case None:
                 return None
@@ -218,7 +218,7 @@ class Table:
         """A large run that is not packed, but should be."""
         rows = ((run, run.rows or 0) for run in self.runs)
         policy = self.policy
-        return next(([run] for run, n in rows if n > policy.packed_min_rows and better_way(run, n, policy)), [])
+        return next(([run] for run, n in rows if n > policy.packed_min_rows and better_layout(run, n, policy)), [])
 
     def take_merged(self) -> None:
         """Puts what was merged beside the batches in the place of its runs, if it is finished."""
