@@ -371,7 +371,7 @@ class Take:
         return self.source.type
 
 
-STEPS = 10_000
+LOOP_MAX_STEPS = 10_000
 """After so many steps a loop without a limit is taken for one that does not end."""
 
 
@@ -390,7 +390,7 @@ class Repeat:
     limit: Term | None = None
     condition: Term | None = None
     """A term over the variables of the function's pattern, which is given the value after a step."""
-    most: int = STEPS
+    most: int = LOOP_MAX_STEPS
     span: Span | None = _place()
 
     @property

@@ -32,7 +32,7 @@ from mrql.algebra.notation.parser import parse_monoid, parse_type
 from mrql.algebra.notation.printer import show
 from mrql.algebra.notation.typecheck import complaints, shorten
 from mrql.algebra.terms import (
-    STEPS,
+    LOOP_MAX_STEPS,
     Cast,
     CMap,
     CoGroup,
@@ -366,7 +366,9 @@ def take(count: Operand, source: Operand) -> Expr:
     return _made(Take(expr(count).term, expr(source).term))
 
 
-def repeat(f: Body, source: Operand, limit: Operand = None, *, while_: Body | None = None, most: int = STEPS) -> Expr:
+def repeat(
+    f: Body, source: Operand, limit: Operand = None, *, while_: Body | None = None, most: int = LOOP_MAX_STEPS
+) -> Expr:
     """`f(f(… source))`, `limit` times at most; without `while_` until a step changes nothing.
 
     >>> repeat(lambda x: x * 2, 1, 10), repeat(lambda n: n * 3, 1, while_=lambda n: n < 100)

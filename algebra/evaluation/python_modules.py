@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-LENGTH = 16
+DIGEST_DIGITS = 16
 """So many hexadecimal digits say what some files hold."""
 
 
@@ -43,7 +43,7 @@ def written(names: Sequence[str], directory: str) -> str:
             if name in names or not _comes_with_python(file):
                 waiting += _imports(name, data, is_package=file.name == "__init__.py")
     told = "\n".join(f"{name} {said}" for name, said in sorted(found.items()) if said)
-    return hashlib.sha256(told.encode()).hexdigest()[:LENGTH]
+    return hashlib.sha256(told.encode()).hexdigest()[:DIGEST_DIGITS]
 
 
 def _spec(name: str, path: Sequence[str]) -> ModuleSpec | None:

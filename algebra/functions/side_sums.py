@@ -28,7 +28,8 @@ WIDTH = 16
 LARGEST = 65
 """A product of two numbers whose magnitudes say 2^(WIDTH · LARGEST) or more is infinite, whatever their mantissas."""
 
-WORD = 1 << 32
+HALF_RADIX = 1 << 32
+"""A long is its upper half times this, and its lower one."""
 
 
 def scale(number: float) -> int:
@@ -65,7 +66,7 @@ def magnitudes(a: int, b: int) -> int:
 
 
 def _multiplied(a_high: int, a_low: int, b_high: int, b_low: int) -> int:
-    return (a_high * WORD + a_low) * (b_high * WORD + b_low)
+    return (a_high * HALF_RADIX + a_low) * (b_high * HALF_RADIX + b_low)
 
 
 _SIGN = "if({0} < 0, -1L, 1L)"
@@ -129,23 +130,26 @@ HIGH = Function(
     "high", (version("long -> long", lambda x: x >> 32, "shiftright({0}, 32)"),), "a long", "its upper half"
 )
 LOW = Function(
-    "low", (version("long -> long", lambda x: x % WORD, f"({{0}} & {WORD - 1}L)"),), "a long", "its lower half"
+    "low",
+    (version("long -> long", lambda x: x % HALF_RADIX, f"({{0}} & {HALF_RADIX - 1}L)"),),
+    "a long",
+    "its lower half",
 )
 
-_WHOLE = f"(CAST({{}} AS DECIMAL(38, 0)) * {WORD}L + {{}})"
+_WHOLE = f"(CAST({{}} AS DECIMAL(38, 0)) * {HALF_RADIX}L + {{}})"
 _PRODUCT = f"({_WHOLE.format('{0}', '{1}')} * {_WHOLE.format('{2}', '{3}')})"
-_REST = f"pmod({_PRODUCT}, {WORD}L)"
+_REST = f"pmod({_PRODUCT}, {HALF_RADIX}L)"
 _FOUR = "long, long, long, long -> long"
 
 TIMES_HIGH = Function(
     "times_high",
-    (version(_FOUR, lambda *parts: _multiplied(*parts) >> 32, f"(({_PRODUCT} - {_REST}) div {WORD}L)"),),
+    (version(_FOUR, lambda *parts: _multiplied(*parts) >> 32, f"(({_PRODUCT} - {_REST}) div {HALF_RADIX}L)"),),
     "the halves of two sums",
     "the upper half of their product",
 )
 TIMES_LOW = Function(
     "times_low",
-    (version(_FOUR, lambda *parts: _multiplied(*parts) % WORD, f"CAST({_REST} AS BIGINT)"),),
+    (version(_FOUR, lambda *parts: _multiplied(*parts) % HALF_RADIX, f"CAST({_REST} AS BIGINT)"),),
     "the halves of two sums",
     "the lower half of their product",
 )
@@ -186,7 +190,7 @@ SIDES: tuple[Function, ...] = (MAGNITUDE, MANTISSA, MAGNITUDES, HIGH, LOW, TIMES
 
 def whole(high: Value, low: Value) -> Value:
     """The integer that two halves are of."""
-    return high * WORD + low
+    return high * HALF_RADIX + low
 
 
 def decimal_of(first: Decimal, last: Decimal, t: ty.DecimalType) -> Decimal:

@@ -16,7 +16,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.notation.printer import show
 from mrql.algebra.notation.typecheck import first_fault
 from mrql.algebra.span import Source, Span
-from mrql.algebra.terms import STEPS, Stream, Term
+from mrql.algebra.terms import LOOP_MAX_STEPS, Stream, Term
 from mrql.algebra.types import Type
 from mrql.api.arguments import kind_of, session_of
 from mrql.api.frames import CatalogTable, Rows, is_in_python
@@ -34,7 +34,7 @@ def compile(
     text: str | Expr | Term,
     name: str = "<query>",
     *,
-    max_steps: int = STEPS,
+    max_steps: int = LOOP_MAX_STEPS,
     **streams: str | Type | StructType | CatalogTable | Rows,
 ) -> Query:
     """Compiles a program whose last expression is the query, or a term that `mrql.algebra.build` has made.

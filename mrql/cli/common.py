@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import click
 
-from mrql.algebra.terms import STEPS
+from mrql.algebra.terms import LOOP_MAX_STEPS
 from mrql.cli.exit_codes import TRACEBACK
 from mrql.cli.options import MEMORY, memory_settings
 
@@ -65,7 +65,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
     @click.option(
         "--max-steps",
         type=click.IntRange(min=1),
-        default=STEPS,
+        default=LOOP_MAX_STEPS,
         show_default=True,
         help="How many steps a loop without a limit may take.",
     )

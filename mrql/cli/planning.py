@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.terms import STEPS
+from mrql.algebra.terms import LOOP_MAX_STEPS
 from mrql.jobs.loading import compile_over_files, versions_of
 from mrql.jobs.planning import plan_options
 from mrql.parser.includes import text_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def load(
-    file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = STEPS, *, may_import: bool = True
+    file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = LOOP_MAX_STEPS, *, may_import: bool = True
 ) -> Program:
     """The typed program of a file, and of the arguments that it is run with."""
     return compile_over_files(text_of(file), str(file), base, args, max_steps, may_import=may_import)
@@ -34,7 +34,7 @@ def planned(
     file: Path,
     base: Path,
     args: tuple[str, ...] = (),
-    max_steps: int = STEPS,
+    max_steps: int = LOOP_MAX_STEPS,
     way: LoopStrategy = LoopStrategy.AUTO,
     threshold: Threshold | None = None,
     *,

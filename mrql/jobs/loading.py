@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.terms import STEPS
+from mrql.algebra.terms import LOOP_MAX_STEPS
 from mrql.algebra.types import Type
 from mrql.runtime.checkpoint.restore import FoundRows, known_row, place_of
 from mrql.runtime.sources.catalog import CATALOG
@@ -23,7 +23,7 @@ def compile_over_files(
     name: str = "<query>",
     base: Path | None = None,
     args: Sequence[str] = (),
-    max_steps: int = STEPS,
+    max_steps: int = LOOP_MAX_STEPS,
     *,
     may_import: bool = True,
     rows: FoundRows | None = None,

@@ -18,7 +18,7 @@ from mrql.runtime.streaming.report import Report
 
 logger = logging.getLogger(__name__)
 
-SHOWN = 8
+SHOWN_BATCHES = 8
 """So many batches are in the table."""
 
 COLUMNS = ("batch", "rows/s", "rows", "keys touched", "state rows", "state size", "files waiting", "ms")
@@ -60,7 +60,7 @@ class ProgressTable:
 
     def __init__(self, live: Live) -> None:
         self.live = live
-        self.rows: deque[tuple[str, ...]] = deque(maxlen=SHOWN)
+        self.rows: deque[tuple[str, ...]] = deque(maxlen=SHOWN_BATCHES)
 
     def show(self, report: Report) -> None:
         self.rows.append(cells(report))

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from mrql import syntax
-from mrql.algebra.terms import STEPS
+from mrql.algebra.terms import LOOP_MAX_STEPS
 from mrql.algebra.values.values import Value
 from mrql.explain import explain_summary
 from mrql.jobs.batch import BatchJob, ReferenceBatchJob
@@ -34,7 +34,7 @@ class Session:
 
     base: Path = attrs.field(factory=Path)
     args: Sequence[str] = ()
-    max_steps: int = STEPS
+    max_steps: int = LOOP_MAX_STEPS
     new_job: Callable[[Program], BatchJob] = ReferenceBatchJob
     quarantine: Quarantine | None = None
     may_import: bool = True

@@ -8,7 +8,7 @@ from pathlib import Path
 from mrql.algebra.catalog import Catalog
 from mrql.algebra.errors import UserError
 from mrql.algebra.stack import deep
-from mrql.algebra.terms import STEPS
+from mrql.algebra.terms import LOOP_MAX_STEPS
 from mrql.algebra.types import Type
 from mrql.parser.parser import parse_program, parse_type
 from mrql.translate.coercion import resolve
@@ -24,7 +24,7 @@ def compile_program(
     streams: Mapping[str, Type] | None = None,
     base: Path | None = None,
     args: Sequence[str] = (),
-    max_steps: int = STEPS,
+    max_steps: int = LOOP_MAX_STEPS,
     may_import: bool = True,
     row_of: RowOf = unknown_row,
     catalog: Catalog = NOTHING,
@@ -54,4 +54,4 @@ def compile_type(text: str, name: str = "<type>") -> Type:
 
     Raises: UserError where it names none.
     """
-    return resolve(parse_type(text, name), ProgramTranslator({}, Path(), (), STEPS).globals)
+    return resolve(parse_type(text, name), ProgramTranslator({}, Path(), (), LOOP_MAX_STEPS).globals)

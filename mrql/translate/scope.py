@@ -17,7 +17,7 @@ from mrql.algebra.evaluation.python_functions import Imported
 from mrql.algebra.evaluation.recursive_functions import Recursive
 from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
-from mrql.algebra.terms import STEPS, Stream, Term
+from mrql.algebra.terms import LOOP_MAX_STEPS, Stream, Term
 from mrql.algebra.types import Basic, RecordType, Type
 from mrql.algebra.values import xml_elements
 from mrql.translate.size_limits import SizeBudget
@@ -45,7 +45,7 @@ Binding: TypeAlias = Term | Thunk | Closure
 Translate: TypeAlias = "Callable[[syntax.Expr, Scope], Term]"
 DeclareSource: TypeAlias = Callable[[syntax.SourceExpr, str | None], Term]
 RowOf: TypeAlias = Callable[[SourceSpec], Type]
-SHOWN = 12
+LISTED_MAX_FIELDS = 12
 """How many fields a hint lists."""
 LONGEST_NAME = 40
 """How many characters a name has that a hint repeats."""
@@ -136,7 +136,7 @@ class Globals:
     constructors: dict[str, Constructor] = attrs.Factory(PREDEFINED.copy)
     names: Names = attrs.Factory(Names)
     effort: SizeBudget = attrs.Factory(SizeBudget)
-    max_steps: int = STEPS
+    max_steps: int = LOOP_MAX_STEPS
     """How many steps a loop without a limit may take."""
     catalog: Catalog = NOTHING
     """What there is to read from and to write to."""
@@ -204,7 +204,7 @@ class Scope:
         has, or what it may be `otherwise`, if it is not too long to be a name."""
         known = list(candidates)
         near = guess = did_you_mean(name, known)
-        if what == "field" and near is None and len(known) <= SHOWN:
+        if what == "field" and near is None and len(known) <= LISTED_MAX_FIELDS:
             guess = f"there are {', '.join(f'`{field}`' for field in known)}"
         if near is None and len(name) <= LONGEST_NAME:
             guess = guess or otherwise

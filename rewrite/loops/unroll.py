@@ -25,7 +25,7 @@ from mrql.algebra.analysis.variables import substitute
 from mrql.algebra.terms import Let, Lit, Nth, Pattern, PTuple, PVar, Repeat, Term, Tup
 from mrql.rewrite.normalize.normalize import normalize
 
-STEPS = 100
+UNROLLED_MAX_STEPS = 100
 """More steps than this are not kept up to date one by one: each has a state."""
 
 
@@ -41,8 +41,8 @@ def obstacle(loop: Repeat) -> str | None:
     match loop.limit:
         case None:
             return "it has no limit"
-        case Lit(int() as steps) if steps > STEPS:
-            return f"it takes more than {STEPS} steps"
+        case Lit(int() as steps) if steps > UNROLLED_MAX_STEPS:
+            return f"it takes more than {UNROLLED_MAX_STEPS} steps"
         case Lit(int()):
             pass
         case _:

@@ -24,7 +24,7 @@ from mrql.rewrite.plan.plan import DerivedStream, Feed, Plan, Stage
 from mrql.runtime.checkpoint.manifest import FORMAT
 from mrql.runtime.checkpoint.notation import SOURCE, connector, written
 
-LENGTH = 16
+IDENTITY_DIGITS = 16
 """So many hexadecimal digits of a hash are its name."""
 
 
@@ -154,4 +154,4 @@ def _feed_texts(feed: Feed, known: _Known) -> list[str]:
 
 def _digest(*texts: str) -> str:
     whole = "\0".join((f"format {FORMAT}", *texts))
-    return hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()[:LENGTH]
+    return hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()[:IDENTITY_DIGITS]

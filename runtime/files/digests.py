@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-SHOWN = 12
+SHOWN_DIGITS = 12
 """So many hexadecimal digits of a digest stand in a message."""
 
 
@@ -40,7 +40,7 @@ class WrittenFile:
         """How a digest differs from that of what was written."""
         if found == self.sha256:
             return None
-        return f"has the SHA-256 {found[:SHOWN]}…, and what was written {self.sha256[:SHOWN]}…"
+        return f"has the SHA-256 {found[:SHOWN_DIGITS]}…, and what was written {self.sha256[:SHOWN_DIGITS]}…"
 
 
 def fault_of(file: WrittenFile, data: bytes) -> str | None:

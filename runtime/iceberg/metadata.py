@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _NUMBERED = re.compile(r"(?:v([0-9]+)|([0-9]+)-.+?)(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
-WRITING = 10.0
+WRITING_MAX_SECONDS = 10.0
 """For how many seconds after it was written to a file that is not whole is taken for one that is still written."""
 
 _Entry: TypeAlias = tuple[Path, int, int, int]
@@ -144,7 +144,7 @@ def _text(file: Path) -> str | None:
         text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode("utf-8")
         json.loads(text)
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        if time.time() - written < WRITING:
+        if time.time() - written < WRITING_MAX_SECONDS:
             return None
         raise UserError(f"{file} cannot be read: {error}") from None
     except OSError as error:

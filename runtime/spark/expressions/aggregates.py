@@ -90,7 +90,7 @@ def aggregate_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) ->
     return form.format(value=value, weight=weight, zero=zero_sql(monoid, t))
 
 
-WORD = 1 << 32
+HALF_RADIX = 1 << 32
 """What the halves of a long are told apart by."""
 
 HUGE = f"{2.0**62!r}D"
@@ -131,12 +131,12 @@ def added_sql(t: Type, array: str, fresh: Callable[[str], str], at: str) -> str:
 
 def halves_sql(value: str) -> tuple[str, str]:
     """The upper and the lower half of a long."""
-    return f"shiftright({value}, 32)", f"({value} & {WORD - 1}L)"
+    return f"shiftright({value}, 32)", f"({value} & {HALF_RADIX - 1}L)"
 
 
 def long_sql(high: str, low: str, at: str) -> str:
     """The long of which there are halves, or sums of them."""
-    return f"(({high} + shiftright({low}, 32)) * {at}{WORD}L + ({low} & {WORD - 1}L))"
+    return f"(({high} + shiftright({low}, 32)) * {at}{HALF_RADIX}L + ({low} & {HALF_RADIX - 1}L))"
 
 
 def sizes_sql(value: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ CARRIER = ty.DecimalType(ty.MAX_PRECISION)
 _DECIMAL = "DECIMAL(38, 0)"
 LIMIT = "9223372036854775809BD"
 """2⁶³ + 1: more than the size of any long."""
-MOST = 64
+REPEATED_MAX_TIMES = 64
 """So many times any factor of 2 and more has left the range; what is left to tell is the sign."""
 
 
@@ -48,7 +48,7 @@ def as_long(product: str, at: str) -> str:
 
 
 def _repeated(value: str, weight: str) -> str:
-    return f"array_repeat({value}, CAST(least({weight}, {MOST}L + {weight} % 2L) AS INT))"
+    return f"array_repeat({value}, CAST(least({weight}, {REPEATED_MAX_TIMES}L + {weight} % 2L) AS INT))"
 
 
 _A, _X = "product__v_0", "factor__v_0"

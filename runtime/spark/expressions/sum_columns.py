@@ -30,9 +30,9 @@ from mrql.rewrite.plan.plan import Component
 from mrql.runtime.spark.expressions import decimal_sums, long_products
 from mrql.runtime.spark.expressions.aggregates import (
     DOWN,
+    HALF_RADIX,
     HUGE,
     UP,
-    WORD,
     aggregate_sql,
     halves_sql,
     long_sql,
@@ -41,7 +41,7 @@ from mrql.runtime.spark.expressions.aggregates import (
 from mrql.runtime.spark.expressions.layout import sql_type
 from mrql.runtime.spark.expressions.literals import place
 
-WORDS, MASK = f"{WORD}L", f"{WORD - 1}L"
+WORDS, MASK = f"{HALF_RADIX}L", f"{HALF_RADIX - 1}L"
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ AS_TEXT = (
 )
 """A row as text, with all that is in it: Spark's hash does not tell a missing element from none."""
 
-LENGTH = 16
+SHOWN_DIGITS = 16
 """So many hexadecimal digits of a hash are shown."""
 
 
@@ -29,4 +29,4 @@ def rows_digest(frame: Frame, spark: SparkSession) -> str:
     found = hashes.aggregate([], ["count(1) AS rows", *sums]).dataframe(spark).head()
     assert found is not None
     whole = hashlib.sha256(f"{found['rows']} {found['one']} {found['other']}".encode()).hexdigest()
-    return f"{found['rows']} rows, {whole[:LENGTH]}"
+    return f"{found['rows']} rows, {whole[:SHOWN_DIGITS]}"

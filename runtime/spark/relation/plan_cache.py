@@ -28,7 +28,7 @@ from mrql.runtime.spark.session.session import PARTITIONS
 PLANS_MAX = 512
 """How many plans a session remembers."""
 
-PLAIN = 1
+PLANNED_BEFORE_KEPT = 1
 """How often Spark plans a relation as it does any other before its plan is kept: to keep it takes longer, once."""
 
 _PLANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, Template | int | None]] = WeakKeyDictionary()
@@ -135,7 +135,7 @@ class Plans:
         key = (self._settings, relation.signature)
         found = self._known.pop(key, 0)
         if isinstance(found, int):
-            found = self._made(relation) if found >= PLAIN else found + 1
+            found = self._made(relation) if found >= PLANNED_BEFORE_KEPT else found + 1
         self._known[key] = found
         if len(self._known) > PLANS_MAX:
             self._known.popitem(last=False)

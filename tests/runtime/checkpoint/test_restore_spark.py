@@ -132,7 +132,7 @@ def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkey
     either is written as runs.
     """
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
-    monkeypatch.setattr(plan_cache, "PLAIN", 0)
+    monkeypatch.setattr(plan_cache, "PLANNED_BEFORE_KEPT", 0)
     if start // TOGETHER % 3:
         monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     view = Restarted(together(CONSTRUCTS[start : start + TOGETHER]), spark, tmp_path)

@@ -229,7 +229,7 @@ def assert_follows(spark: SparkSession, constructs: Sequence[Construct], history
     present = {name: ZSet() for name in streams}
     with (
         patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", 0),
-        patch.object(plan_cache, "PLAIN", 0),
+        patch.object(plan_cache, "PLANNED_BEFORE_KEPT", 0),
         query.view(spark) as view,
     ):
         accumulated = as_rows(evaluate(query.term, {name: Bag() for name in streams}), query.type)
@@ -512,7 +512,7 @@ def test_a_key_without_parts(spark: SparkSession) -> None:
         Batch({"X": [x(1, 1, 1.0, "b")], "P": [p(1, -0.5, (None, "Ab"))], "Y": [(0, 2, 0.0, True)]}),
         Batch({}, {"Y": [(2, 2, 2.0, False), (-1, 2, -0.5, True), (0, 2, 0.0, True)], "P": [p(0, 0.0), p(0, 0.0)]}),
     ]
-    with patch.object(plan_cache, "PLAIN", 0):
+    with patch.object(plan_cache, "PLANNED_BEFORE_KEPT", 0):
         assert_kept_up_to_date(spark, f"({', '.join(f'({query})' for query in OF_ONE_GROUP)})", history)
 
 

@@ -151,6 +151,6 @@ def large_from_the_start() -> Iterator[None]:
     with (
         patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", 0),
         patch.object(compaction, "WAITED_FOR_MAX_ROWS", 0),
-        patch.object(plan_cache, "PLAIN", 0),
+        patch.object(plan_cache, "PLANNED_BEFORE_KEPT", 0),
     ):
         yield

@@ -116,7 +116,7 @@ def test_answers_and_changes(spark: SparkSession, name: str) -> None:
 @pytest.mark.partitions(SEVERAL)
 def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what is gathered, a batch opens only what its keys have found."""
-    monkeypatch.setattr(plan_cache, "PLAIN", 0)
+    monkeypatch.setattr(plan_cache, "PLANNED_BEFORE_KEPT", 0)
     query = mrql.compile(QUERIES["two streams"], **dict.fromkeys("ST", PAIRS))
     before = {*plan_cache._PLANS.get(spark, ())}
     with query.view(spark) as view:
