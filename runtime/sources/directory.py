@@ -262,7 +262,7 @@ class Versions:
     spec: SourceSpec
     table: VersionedTable
     offset: Offset = None
-    ahead: Offset = None
+    next_offset: Offset = None
     """The offset after the batch that was begun."""
 
     def of_type(self, spec: SourceSpec) -> Versions:
@@ -279,7 +279,7 @@ class Versions:
         is passed over."""
         while (end := self.table.latest(self.offset, most)) != self.offset:
             if parts := _arrived(self.table.changes(self.offset, end)):
-                self.ahead = end
+                self.next_offset = end
                 return parts
             self.offset = end
         return []
@@ -294,7 +294,7 @@ class Versions:
     def commit(self, arrived: Sequence[Part]) -> None:
         """Notes what a batch has of it as read."""
         if arrived:
-            self.offset = self.ahead
+            self.offset = self.next_offset
 
 
 def _arrived(changed: Iterable[ChangedFile]) -> list[Arrived]:

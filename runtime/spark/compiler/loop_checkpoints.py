@@ -98,10 +98,10 @@ class InDriver:
         made: list[CheckpointedRows] = []
         for relation in relations:
             checkpoint = self.plans.checkpoint(relation, small=False)
-            lying = CheckpointedRows(self.spark, checkpoint.rdd, checkpoint.shape.plan.schema())
-            kept.checkpoints.append(lying)
-            made.append(lying)
-        counts = jvm.compute_all(self.spark, [lying.checkpoint for lying in made])
+            checkpointed = CheckpointedRows(self.spark, checkpoint.rdd, checkpoint.shape.plan.schema())
+            kept.checkpoints.append(checkpointed)
+            made.append(checkpointed)
+        counts = jvm.compute_all(self.spark, [checkpointed.checkpoint for checkpointed in made])
         return list(zip(made, counts, strict=True))
 
     def count(self, relation: Relation) -> int:
@@ -134,8 +134,8 @@ class LoopCheckpoints:
 
     def free(self) -> None:
         """Frees them: what is made from them can no longer be read."""
-        for lying in self.checkpoints:
-            lying.free()
+        for checkpointed in self.checkpoints:
+            checkpointed.free()
         self.checkpoints = []
 
     def take(self, other: LoopCheckpoints) -> None:

@@ -124,8 +124,8 @@ class LoopExecutor:
                 made[held.source.name] = self._named(self.rows(held.holding(term), sources, inner), held.source.name)
             computed = self.store.computed([frame.df for frame in made.values()], kept)
         found = {}
-        for (name, frame), (lying, rows) in zip(made.items(), computed, strict=True):
-            relation = Relation.kept(lying)
+        for (name, frame), (checkpointed, rows) in zip(made.items(), computed, strict=True):
+            relation = Relation.kept(checkpointed)
             df = relation.broadcast() if rows <= BROADCAST_MAX_ROWS else relation
             found[name] = Computed(Frame(df, frame.value, frame.weight), rows)
         return found

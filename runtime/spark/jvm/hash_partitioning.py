@@ -35,5 +35,7 @@ def in_buckets(df: DataFrame, columns: Sequence[str], partitions: int) -> DataFr
     files = df._jdf.queryExecution().analyzed().relation()
     buckets = java.some(java.buckets(partitions, java.seq(columns), java.seq(())))
     schemas = files.partitionSchema(), files.dataSchema()
-    lying = files.copy(files.location(), *schemas, buckets, files.fileFormat(), files.options(), files.sparkSession())
-    return DataFrame(spark._jsparkSession.baseRelationToDataFrame(lying), spark)
+    bucketed = files.copy(
+        files.location(), *schemas, buckets, files.fileFormat(), files.options(), files.sparkSession()
+    )
+    return DataFrame(spark._jsparkSession.baseRelationToDataFrame(bucketed), spark)

@@ -116,17 +116,17 @@ class ElementGroups:
         return rows.select(*self.keys.names, "w")
 
 
-def alike_of(ledger: Ledger, value: Layout) -> ElementGroups:
+def element_groups_of(ledger: Ledger, value: Layout) -> ElementGroups:
     """The elements of a ledger that is kept in groups; the first value says in which columns."""
     if ledger.keys is None:
         ledger.keys = ledger.keys_like(value)
     return ElementGroups(ledger.keys)
 
 
-def table_of(ledger: Ledger, alike: ElementGroups) -> Table:
+def table_of(ledger: Ledger, element_groups: ElementGroups) -> Table:
     """The table of a ledger, in which elements that are alike lie together."""
     if ledger.table is None:
-        ledger.table = alike.table(ledger.plans)
+        ledger.table = element_groups.table(ledger.plans)
     ledger.table.shrinks = True
     return ledger.table
 

@@ -16,7 +16,7 @@ from mrql.rewrite.plan.plan import Feedback
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.spark.maintenance.deltas import Deltas, OfKeys
-from mrql.runtime.spark.maintenance.element_groups import RESIDUAL, ElementGroups, alike_of, matter, table_of
+from mrql.runtime.spark.maintenance.element_groups import RESIDUAL, ElementGroups, element_groups_of, matter, table_of
 from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.key_comparison import against, elements_of_keys
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
@@ -80,26 +80,30 @@ class FeedbackState:
 
     def begin(self, start: Frame) -> Frame:
         """Feeds what the loop begins with."""
-        alike = alike_of(self.ledger, start.value)
-        return self._begin(alike, alike.rows([start], self.ledger.plans))
+        element_groups = element_groups_of(self.ledger, start.value)
+        return self._begin(element_groups, element_groups.rows([start], self.ledger.plans))
 
     def add_new(self, sides: Sequence[Frame]) -> Frame:
         """Feeds what is new of what the loop begins with, where it has nothing alike."""
-        alike = alike_of(self.ledger, sides[0].value)
-        table = table_of(self.ledger, alike)
-        rows = self._kept(table.merged([alike.rows(sides, self.ledger.plans)], whole=False).where("w <> 0")).relation
+        element_groups = element_groups_of(self.ledger, sides[0].value)
+        table = table_of(self.ledger, element_groups)
+        rows = self._kept(
+            table.merged([element_groups.rows(sides, self.ledger.plans)], whole=False).where("w <> 0")
+        ).relation
         known = table.schema.lookup(table.relations, rows)
-        columns = [*alike.keys.names, "w"]
+        columns = [*element_groups.keys.names, "w"]
         both = rows.select(*columns, "w < 0 AS known")
         if known is not None:
             here = table.merged([known], whole=False).where("w > 0")
             both = both.union(here.select(*columns, "true AS known"))
-        entry = f"IF(known, NULL, struct({', '.join([*alike.numbers, 'w'])}))"
-        groups = both.aggregate(list(alike.by), [f"collect_list({entry}) AS rows", "bool_or(known) AS known"])
-        return self._begin(alike, groups.where("NOT known").select(*alike.by, "inline(rows)").select(*columns))
+        entry = f"IF(known, NULL, struct({', '.join([*element_groups.numbers, 'w'])}))"
+        groups = both.aggregate(list(element_groups.by), [f"collect_list({entry}) AS rows", "bool_or(known) AS known"])
+        return self._begin(
+            element_groups, groups.where("NOT known").select(*element_groups.by, "inline(rows)").select(*columns)
+        )
 
-    def _begin(self, alike: ElementGroups, rows: Relation) -> Frame:
-        fed = self._feed(alike, self._kept(rows))
+    def _begin(self, element_groups: ElementGroups, rows: Relation) -> Frame:
+        fed = self._feed(element_groups, self._kept(rows))
         self.begun = fed.df
         self.repeats = elements_of_keys(self.changes, self.ledger, self.changes.circuit.starts[self.name]) is None
         return fed
@@ -119,9 +123,9 @@ class FeedbackState:
     def _kept(self, rows: Relation) -> Run:
         return self.changes.kept(rows, counted=True)
 
-    def _feed(self, alike: ElementGroups, run: Run) -> Frame:
+    def _feed(self, element_groups: ElementGroups, run: Run) -> Frame:
         self.fed.append(run)
-        return Frame(run.relation, alike.keys.value, "w", changes=True)
+        return Frame(run.relation, element_groups.keys.value, "w", changes=True)
 
     def end(self) -> None:
         """Adds what the batch has fed to what was fed before."""
@@ -169,8 +173,8 @@ class FeedbackState:
     def _groups(self, different: Relation) -> Relation:
         """What some keys have now and what was fed of them, as groups."""
         assert self.ledger.keys is not None
-        alike = ElementGroups(self.ledger.keys)
-        return alike.groups(different) if self.repeats else alike.pairs(different)
+        element_groups = ElementGroups(self.ledger.keys)
+        return element_groups.groups(different) if self.repeats else element_groups.pairs(different)
 
     def _fed_before(self) -> list[Run]:
         """What was fed before the batch."""
@@ -182,19 +186,19 @@ class FeedbackState:
     def _pending_since(self, sides: Sequence[Frame]) -> Relation:
         """Adds a change of the step's value to what is pending; what of that is to be compared, group by group. What is
         fed back of it is pending no more."""
-        alike = alike_of(self.ledger, sides[0].value)
-        rows = [alike.rows(sides, self.ledger.plans)]
+        element_groups = element_groups_of(self.ledger, sides[0].value)
+        rows = [element_groups.rows(sides, self.ledger.plans)]
         if self.offered is not None and self.offered in self.fed:
-            rows.append(alike.taken_away(self.offered.relation))
+            rows.append(element_groups.taken_away(self.offered.relation))
         if self.begun is not None:
-            rows.append(alike.taken_away(self.begun))
-        pending = self._pending_in(alike)
+            rows.append(element_groups.taken_away(self.begun))
+        pending = self._pending_in(element_groups)
         pending.is_passing = not (self.rests and self._changes_little(self._size_of(pending)))
         if pending.is_passing:
             pending.merge(union_all(rows))
-            return alike.groups(self._all(pending))
+            return element_groups.groups(self._all(pending))
         pending.append(union_all(rows), as_it_is=True)
-        return alike.groups(self._changed(pending))
+        return element_groups.groups(self._changed(pending))
 
     def _changes_little(self, size: int) -> bool:
         """Whether a step is likely to change few of so many rows, as the first of a batch is, or one that little was
@@ -222,14 +226,14 @@ class FeedbackState:
         if self._of_keys() is not None:
             return
         value = self.changes.whole(self.feedback.value)
-        alike = alike_of(self.ledger, value.value)
-        fed = [alike.taken_away(run) for run in table_of(self.ledger, alike).relations]
-        pending = self._pending_in(alike)
-        pending.replace(pending.merged([alike.rows([value], self.ledger.plans), *fed]))
+        element_groups = element_groups_of(self.ledger, value.value)
+        fed = [element_groups.taken_away(run) for run in table_of(self.ledger, element_groups).relations]
+        pending = self._pending_in(element_groups)
+        pending.replace(pending.merged([element_groups.rows([value], self.ledger.plans), *fed]))
 
-    def _pending_in(self, alike: ElementGroups) -> Table:
+    def _pending_in(self, element_groups: ElementGroups) -> Table:
         if self.pending is None:
-            self.pending = alike.table(self.changes.plans)
+            self.pending = element_groups.table(self.changes.plans)
             self.pending.shrinks = True
         return self.pending
 

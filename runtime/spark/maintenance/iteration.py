@@ -51,8 +51,8 @@ class Rounds:
         while True:
             pending, following = going.pending, going.following if going.is_foreseen else None
             goes_on = partial(_is_any, [] if following is None else [following.run])
-            ahead = following is not None and not starting
-            if not self._stepped(goes_on, going.take_back_following, ahead=ahead, changed=[going]):
+            speculative = following is not None and not starting
+            if not self._stepped(goes_on, going.take_back_following, speculative=speculative, changed=[going]):
                 if not pending.run.rows:
                     return going.all_found()
                 going.take_back_earliest()
@@ -114,7 +114,7 @@ class Rounds:
         step = partial(self._step, carried, inside)
         while taken < loop.steps:
             goes_on = partial(_is_any, [each.offered for each in carried if each.offered is not None])
-            if not self._stepped(goes_on, step, ahead=taken < likely):
+            if not self._stepped(goes_on, step, speculative=taken < likely):
                 break
             taken += 1
         else:
@@ -139,22 +139,22 @@ class Rounds:
         goes_on: Callable[[], bool],
         step: Callable[[], None],
         *,
-        ahead: bool,
+        speculative: bool,
         changed: Sequence[object] = (),
     ) -> bool:
         """Computes all that is planned, and plans a step if it then `goes_on`; says whether it does.
 
-        The step may be planned `ahead`, while all else is computed; if it is not taken, that is taken back, in some
+        A `speculative` step is planned while all else is computed; if it is not taken, that is taken back, in some
         objects too that it has changed.
         """
         self.computing.start()
         take_back = None
-        if ahead:
+        if speculative:
             take_back = self.planning_ahead(changed)
             step()
         self.computing.finish()
         if goes_on():
-            if not ahead:
+            if not speculative:
                 step()
             return True
         if take_back is not None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mrql.rewrite.plan.delta_rules import DeltaRules
 from mrql.runtime.spark.maintenance.deltas import Deltas, OfKeys
-from mrql.runtime.spark.maintenance.element_groups import ElementGroups, alike_of, table_of
+from mrql.runtime.spark.maintenance.element_groups import ElementGroups, element_groups_of, table_of
 from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.relation.relation import Relation, union_all
@@ -26,26 +26,26 @@ def elements_of_keys(
     if found is None:
         return None
     value = found.elements.value
-    return found if alike_of(ledger, value).are_told_by(found.keys, value) else None
+    return found if element_groups_of(ledger, value).are_told_by(found.keys, value) else None
 
 
 def against(given: Sequence[Relation], now: OfKeys, ledger: Ledger, more: Relation | None = None) -> Relation:
     """What some keys have now, and what was given of them, in some relations, taken away. Of rows that were given there
     may be `more` that the state has nothing of."""
-    alike = alike_of(ledger, now.elements.value)
-    old = _given_of(given, now, ledger, alike, more)
-    rows = alike.rows([now.elements], ledger.plans)
-    return rows if old is None else union_all([rows, alike.taken_away(old)])
+    element_groups = element_groups_of(ledger, now.elements.value)
+    old = _given_of(given, now, ledger, element_groups, more)
+    rows = element_groups.rows([now.elements], ledger.plans)
+    return rows if old is None else union_all([rows, element_groups.taken_away(old)])
 
 
 def _given_of(
-    given: Sequence[Relation], now: OfKeys, ledger: Ledger, alike: ElementGroups, more: Relation | None
+    given: Sequence[Relation], now: OfKeys, ledger: Ledger, element_groups: ElementGroups, more: Relation | None
 ) -> Relation | None:
-    table = table_of(ledger, alike)
+    table = table_of(ledger, element_groups)
     if now.touched is None:
         return table.current(given) if given else None
-    named = zip(now.keys.names, alike.lie_by, strict=True)
+    named = zip(now.keys.names, element_groups.lie_by, strict=True)
     wanted = [now.touched.select(*(f"{key} AS {name}" for key, name in named))]
-    wanted += [] if more is None else [more.select(*alike.lie_by)]
+    wanted += [] if more is None else [more.select(*element_groups.lie_by)]
     found = table.schema.lookup(given, union_all(wanted))
     return None if found is None else table.merged([found])

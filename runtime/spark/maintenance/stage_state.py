@@ -375,7 +375,7 @@ class StageState:
         tables = [self.groups] if self.groups is not None else self.bags.values()
         return [table.touched() for table in tables if table.changed_in == self.steps]
 
-    # --- upkeep -------------------------------------------------------------------------------
+    # --- maintenance --------------------------------------------------------------------------
 
     @property
     def about_rows(self) -> int | None:

@@ -20,7 +20,7 @@ from mrql.rewrite.plan.plan import DerivedStream
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.maintenance.deltas import Deltas, OfKeys
-from mrql.runtime.spark.maintenance.element_groups import RESIDUAL, ElementGroups, alike_of, matter, table_of
+from mrql.runtime.spark.maintenance.element_groups import RESIDUAL, ElementGroups, element_groups_of, matter, table_of
 from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.key_comparison import against, elements_of_keys
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
@@ -57,22 +57,22 @@ class WithheldChanges:
 
     def _passed_on(self, change: Sequence[Frame]) -> Frame:
         """Only the groups of the change are compared: no other has changed, and none of them mattered before."""
-        alike = alike_of(self.ledger, change[0].value)
-        table, rows = table_of(self.ledger, alike), self._kept(alike.rows(change, self.ledger.plans))
+        element_groups = element_groups_of(self.ledger, change[0].value)
+        table, rows = table_of(self.ledger, element_groups), self._kept(element_groups.rows(change, self.ledger.plans))
         found = table.schema.lookup(table.relations, rows)
-        groups = alike.groups(table.merged([rows] if found is None else [found, rows]))
-        passed = self._kept(alike.of_groups(groups, matter(self.derived.threshold)))
-        table.append(union_all([rows, alike.taken_away(passed)]), as_it_is=True)
-        return Frame(passed, alike.keys.value, "w", changes=True)
+        groups = element_groups.groups(table.merged([rows] if found is None else [found, rows]))
+        passed = self._kept(element_groups.of_groups(groups, matter(self.derived.threshold)))
+        table.append(union_all([rows, element_groups.taken_away(passed)]), as_it_is=True)
+        return Frame(passed, element_groups.keys.value, "w", changes=True)
 
     def _passed_on_of_keys(self, now: OfKeys) -> Frame:
         """Only what was passed on of the touched keys is looked up."""
-        alike = alike_of(self.ledger, now.elements.value)
-        table = table_of(self.ledger, alike)
-        groups = alike.pairs(against(table.relations, now, self.ledger))
-        matters = alike.of_groups(groups, matter(self.derived.threshold))
+        element_groups = element_groups_of(self.ledger, now.elements.value)
+        table = table_of(self.ledger, element_groups)
+        groups = element_groups.pairs(against(table.relations, now, self.ledger))
+        matters = element_groups.of_groups(groups, matter(self.derived.threshold))
         passed = table.append(matters, as_it_is=True).relation
-        return Frame(passed, alike.keys.value, "w", changes=True)
+        return Frame(passed, element_groups.keys.value, "w", changes=True)
 
     @property
     def _rules(self) -> DeltaRules:
@@ -111,10 +111,10 @@ class WithheldChanges:
         """What is withheld, group by group."""
         assert self.ledger.table is not None
         assert self.ledger.keys is not None
-        alike, table, whole = ElementGroups(self.ledger.keys), self.ledger.table, self._of_keys()
+        element_groups, table, whole = ElementGroups(self.ledger.keys), self.ledger.table, self._of_keys()
         if whole is None:
-            return alike.groups(table.current(table.relations))
-        return alike.pairs(against(table.relations, whole, self.ledger)).where("difference > 0")
+            return element_groups.groups(table.current(table.relations))
+        return element_groups.pairs(against(table.relations, whole, self.ledger)).where("difference > 0")
 
 
 def residuals(withheld: Sequence[WithheldChanges]) -> list[Residual]:

@@ -136,7 +136,7 @@ class BackgroundCompaction:
         if now:
             return self._computed(computed)
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(1, thread_name_prefix="mrql-upkeep")
+            self._threads = ThreadPoolExecutor(1, thread_name_prefix="mrql-compaction")
         return self._threads.submit(self._compute, computed)
 
     def _computed(self, computed: Callable[[int], T]) -> Future[T]:

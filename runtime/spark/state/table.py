@@ -265,7 +265,7 @@ class Table:
         self.runs, self.batch.added, self.changed_in = [run], [], NEVER
         self.appended = None if self.schema.marked else run
 
-    # --- upkeep -------------------------------------------------------------------------------
+    # --- maintenance --------------------------------------------------------------------------
 
     def touched(self) -> Any:
         """Spark's handle of the rows that the last change touched."""
