@@ -45,6 +45,25 @@ LATE = {
 
 SPARK = "runtime/spark"
 
+NAMES_SPARK = {
+    "runtime/engines.py",  # makes an engine by its name: that on Spark takes a session, whose type is named
+}
+"""What else of the runtime may name pyspark's types, or load it when it is needed."""
+
+FOLDER_MAX_MODULES = 15
+"""A folder is taken in at a glance."""
+
+LARGER = {
+    "mrql/translate": 50,  # a file for each construct of the language
+    "runtime/spark/io": 25,  # a file for each format, and what they share
+    "runtime/spark/expressions": 25,  # a file for each kind of functions and values in SQL
+    "algebra/functions": 25,  # a file for each kind of functions
+    "runtime/spark/maintenance": 20,  # a file for each rule by which a state follows a batch
+    "mrql/parser": 20,  # a file for each part of the grammar
+    "runtime/postgresql": 20,  # three connectors: a table that is polled, a log, and a table of answers
+}
+"""The folders that have more modules, and how many they may have: those of one kind are found by their names."""
+
 GROUND = {"mrql.version"}
 """What everything may import."""
 
@@ -200,7 +219,7 @@ def test_modules_are_imported_at_the_head_of_a_file() -> None:
         tree = read(file)
         lines = {*lines_of(tree, is_function)}
         found = {module for module, line in imports(tree) if line in lines and module in folders()}
-        late[str(relative(file))] = {m for m in found if not (folders()[m] + "/").startswith(SPARK + "/")}
+        late[str(relative(file))] = {module for module in found if not is_on_spark(folders()[module])}
     assert {file for file, modules in late.items() if modules} == LATE
 
 
@@ -216,12 +235,12 @@ def test_the_language_sees_the_algebra_only() -> None:
 
 
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
-def test_pyspark_is_imported_only_by_the_runtime(file: Path) -> None:
+def test_pyspark_is_imported_only_by_the_engine_on_spark(file: Path) -> None:
     """The rest starts without it; jobs, commands and the API may name its types, or load it when it is needed."""
-    if relative(file).parts[0] == "runtime":
+    if is_on_spark(folder_of(file)):
         return
     tree = read(file)
-    front = FLOORS[place_of(file)] > FLOORS[TRANSLATE]
+    front = FLOORS[place_of(file)] > FLOORS[TRANSLATE] or str(relative(file)) in NAMES_SPARK
     allowed = set(imported_when_needed(tree)) if front else set()
     found = [line for module, line in imports(tree) if module.split(".")[0] in ("pyspark", "py4j")]
     assert [line for line in found if line not in allowed] == []
@@ -233,6 +252,10 @@ def test_the_package_starts_without_pyspark() -> None:
     code = f"import sys, mrql, mrql.cli.main, {commands}; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def is_on_spark(folder: str) -> bool:
+    return f"{folder}/".startswith(f"{SPARK}/")
 
 
 def imported_when_needed(tree: ast.Module) -> Iterator[int]:
@@ -279,6 +302,14 @@ def test_every_folder_has_its_floor() -> None:
     assert files <= {str(relative(file)) for file in source_files()}
     assert sorted(set(named) - files) == sorted({folder_of(file) for file in source_files()})
     assert len(named) == len(set(named))
+
+
+def test_folders_are_taken_in_at_a_glance() -> None:
+    """Those that have more modules are named, with why."""
+    modules = Counter(folder_of(file) for file in source_files() if file.name != "__init__.py")
+    larger = {folder: count for folder, count in modules.items() if count > FOLDER_MAX_MODULES}
+    assert larger.keys() == LARGER.keys()
+    assert {folder: count for folder, count in larger.items() if count > LARGER[folder]} == {}
 
 
 def test_the_rooms_are_linked_into_the_package() -> None:
