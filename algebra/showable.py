@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-IN_ADDRESS = re.compile(r"(?<=://)([^\s/:@\"']*):([^\s\"']*)(?=@)")
+IN_ADDRESS = re.compile(r"(?:(?<=://)|(?<=:/))([^\s/:@\"']*):([^\s\"']*)(?=@)")
 NO_PORT = re.compile(r"(?<=://)([^\s/:@\[?#\"']*):(?=[^\s/@?#\"']*[^\s/@?#\"'\d])([^\s/@?#\"']+)")
 """A user and a password without a host, which may be taken for a host and a port."""
 IN_OPTION = re.compile(r"(?i)(\bpassword\s*=\s*)([^\s&\"']+)")
@@ -16,6 +16,8 @@ def without_passwords(text: str) -> str:
 
     >>> without_passwords("postgresql://ann:se/cr:et@db/x?table=t&password=abc")
     'postgresql://ann:********@db/x?table=t&password=***'
+    >>> without_passwords("postgresql:/ann:secret@db/x")
+    'postgresql:/ann:******@db/x'
     """
     text = IN_ADDRESS.sub(lambda found: f"{found[1]}:{'*' * len(found[2])}", text)
     text = NO_PORT.sub(lambda found: f"{found[1]}:{'*' * len(found[2])}", text)

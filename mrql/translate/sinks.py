@@ -6,6 +6,7 @@ by commas, which `source(csv, …)` reads back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,9 +22,13 @@ from mrql.translate.source_arguments import known_text
 def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> SinkSpec:
     """Where a statement writes an answer of a type.
 
-    Raises: UserError where the path is no text that is known beforehand, or a row has no form in the file.
+    Raises: UserError where the path is no text that is known beforehand, or an address, or a row has no form in the
+        file.
     """
     path = known_text(statement.path, known, "the path of a file to write")
+    if re.match(r"\w[\w+.-]+:/", path):
+        hint = "`mrql stream --output` takes addresses; a directory of such a name begins with ./"
+        raise UserError("an answer is written to a directory here, and not to an address", statement.path.span, hint)
     format = known.catalog.formats["json" if statement.text else "csv"]
     target = SinkSpec(path_in(base, path, statement.path.span), format, t, statement.span)
     if not format.can_hold(row := item_type(t)):

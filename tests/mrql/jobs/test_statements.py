@@ -223,6 +223,8 @@ def test_what_csv_cannot_hold(run: Run, tmp_path: Path, text: str, message: str)
             "1:16: error: a row of a csv file holds atomic values, and this one is of type any",
         ),
         ('store "s" from {(1, {2})};', "1:16: error: a row of a csv file holds atomic values, and this one is of type"),
+        ('dump "delta:///x" from {1};', "1:6: error: an answer is written to a directory here, and not to an address"),
+        ('store "postgresql:/u@h/db" from {1};', "1:7: error: an answer is written to a directory here"),
         ("dump args from {1};", "1:6: error: the path of a file to write must be a string"),
         ('dump "s" from {1} + 2;', "1:15: error: `+` of {int} and int"),
     ],
