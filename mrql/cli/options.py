@@ -18,6 +18,18 @@ from mrql.runtime.files.quarantine import Quarantine
 R = TypeVar("R")
 
 
+class MadeDirectory(click.Path):
+    """A directory that a command makes where there is none. What begins as an address does is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if begin := re.match(r"\w[\w+.-]+:/+", str(value)):
+            self.fail(f"{begin[0]}… is no directory; one of such a name begins with ./", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def malformed_options(command: Callable[..., R]) -> Callable[..., R]:
     """Adds the options for malformed rows, and hands over the directory that they are kept in, or None."""
 
@@ -28,9 +40,7 @@ def malformed_options(command: Callable[..., R]) -> Callable[..., R]:
         show_default=True,
         help="Stop at the first malformed row, or keep them aside and go on.",
     )
-    @click.option(
-        "--quarantine", type=click.Path(file_okay=False, path_type=Path), help="An empty directory for malformed rows."
-    )
+    @click.option("--quarantine", type=MadeDirectory(), help="An empty directory for malformed rows.")
     @functools.wraps(command)
     def wrapped(malformed: str, quarantine: Path | None, **rest: Any) -> R:
         if malformed == "quarantine" and quarantine is None:

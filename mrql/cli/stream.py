@@ -10,7 +10,7 @@ import click
 from mrql.algebra.analysis.traversal import subterms
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import INTERRUPTED, reports_errors
-from mrql.cli.options import PARTITIONS, TRUSTED, loop_options, malformed_options
+from mrql.cli.options import PARTITIONS, TRUSTED, MadeDirectory, loop_options, malformed_options
 from mrql.cli.output_option import places
 from mrql.cli.planning import planned
 from mrql.jobs.stream import CutOff, StreamJob
@@ -69,7 +69,7 @@ from mrql.runtime.streaming.stream_loop import Emit, Options
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
 @click.option(
     "--checkpoint",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=MadeDirectory(),
     help="Keep the state here, and go on from it when started again.",
 )
 @PARTITIONS

@@ -50,3 +50,14 @@ def test_what_is_like_an_address_and_is_none(tmp_path: Path, text: str, message:
 def test_paths(text: str) -> None:
     """A name with a colon in it is one."""
     assert place_at(text) is None
+
+
+@pytest.mark.parametrize("option", ["--checkpoint", "--quarantine"])
+@pytest.mark.parametrize("text", ["postgresql://u:hunter2@host/db", "delta:/hunter2", "s3://bucket/hunter2"])
+def test_other_directories_are_no_addresses(tmp_path: Path, option: str, text: str) -> None:
+    """None is made that is named so."""
+    (tmp_path / "q.mrql").write_text("1;")
+    done = CliRunner().invoke(main, ["stream", "--malformed", "quarantine", str(tmp_path / "q.mrql"), option, text])
+    assert done.exit_code == 2
+    assert "… is no directory; one of such a name begins with ./" in " ".join(done.output.split())
+    assert SECRET not in done.output
