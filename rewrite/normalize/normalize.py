@@ -20,6 +20,7 @@
     not not c                   →  c
     not (c or d)                →  not c and not d, so that an equality in d can be a join key
     e ⊎ {}, reduce(⊎, e)        →  e, where e cannot be missing, and else cMap(λx. {x}, e)
+    is_null(a + b)              →  is_null(a) or is_null(b), likewise of differences and products
     (e, …)#i, <A: e>.A, if true, not true, is_null((e, …))
 
 *Result*: [MRQL] Def. 2: a tree of groupBy and coGroup connected by cMaps, under an optional reduce.
@@ -30,6 +31,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from itertools import islice
 
 import attrs
@@ -50,7 +52,7 @@ from mrql.algebra.analysis.variables import (
 )
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluation.may_fail import may_fail
-from mrql.algebra.functions import AND, IS_NULL, NOT, OR, TWO_VALUED
+from mrql.algebra.functions import AND, IS_NULL, MINUS, NEGATE, NOT, OR, PLUS, TIMES, TWO_VALUED
 from mrql.algebra.monoids import BAG, Aggregate, Monoid
 from mrql.algebra.span import Span
 from mrql.algebra.terms import (
@@ -134,12 +136,27 @@ def _simplify(term: Term) -> Term:
             return term if shared is None else shared
         case Prim(function, (Tup() | Rec() as made,)) if function == IS_NULL and not may_fail(made):
             return Lit(False, ty.BOOL)
+        case Prim(function, (Prim(of),)) if function == IS_NULL and of in (PLUS, MINUS, TIMES, NEGATE):
+            return _is_an_operand_missing(term)
         case Prim(function, (Lit(bool() as value, _),)) if function == NOT:
             return Lit(not value, ty.BOOL)
         case Prim(function, (Prim() as negated,), span=span) if function == NOT:
             return _not(term, negated, span)
         case _:
             return term
+
+
+def _is_an_operand_missing(term: Prim) -> Term:
+    """`is_null(a + b)` without the sum, which may leave its range."""
+    (number,) = term.args
+    assert isinstance(number, Prim)
+    asked = [_simplify(Prim(IS_NULL, (operand,), span=term.span)) for operand in number.args]
+    unknown = [
+        a for a in asked if not (isinstance(a, Prim) and isinstance(a.args[0], Lit) and a.args[0].value is not None)
+    ]
+    if not unknown:
+        return Lit(False, ty.BOOL)
+    return reduce(lambda a, b: Prim(OR, (a, b), span=term.span), unknown)
 
 
 # --- cMap ---------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import Term
-from mrql.algebra.types import BOOL
+from mrql.algebra.types import BOOL, LONG
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.labels import joins_on_nothing
 from tests.support.incremental_cases import STREAMS
@@ -56,3 +56,26 @@ def test_an_equality_in_one_alternative_is_none() -> None:
     query = "select (a, d) from (a, b) in S, (c, d) in T where (b = c and a > 1) or d > 1"
     (stage,) = mrql.compile(query, **STREAMS).trace().plan.stages
     assert [joins_on_nothing(feed) for feed in stage.feeds] == [True]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("is_null(x + y)", "is_null(x) or is_null(y)"),
+        ("is_null(x - 1L)", "is_null(x)"),
+        ("is_null(- (x * y))", "is_null(x) or is_null(y)"),
+        ("is_null((x + y) * z)", "is_null(x) or is_null(y) or is_null(z)"),
+        ("is_null(1L + 2L)", "false"),
+        ("is_null(10L / x)", "is_null(10L / x)"),
+    ],
+)
+def test_what_is_computed_is_missing_where_an_operand_is(written: str, expected: str) -> None:
+    """A sum that is asked only whether it is there is not computed, and so leaves no range."""
+    numbers = dict.fromkeys("xyz", LONG)
+    before = parse(written, {}, numbers)
+    after = normalize(before)
+    assert show(after) == show(parse(expected, {}, numbers))
+    for values in product((2, 0, -3, None), repeat=len(numbers)):
+        env = dict(zip(numbers, values, strict=True))
+        if "/" not in written or env["x"] != 0:
+            assert evaluate(before, {}, env) is evaluate(after, {}, env), env
