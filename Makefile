@@ -5,8 +5,8 @@ VENV ?= .venv
 MINUTES ?= 10
 
 BIN = $(VENV)/bin
-# Two processes, with a Spark session each: one alone, for all tests that need one, takes longer than all the others together.
-TWO = -n 2 --dist worksteal
+# Three processes, with a Spark session each: two leave a quarter of two cores idle, while they wait for what they have started.
+WORKERS = -n 3 --dist worksteal
 INSTALLED = $(VENV)/.installed
 DOCUMENTED = $(VENV)/.documented
 
@@ -18,7 +18,7 @@ demo: java $(INSTALLED) ## a continuous join, held against an evaluation from sc
 	$(BIN)/python queries/demo.py
 
 test: java $(DOCUMENTED) ## all tests
-	$(BIN)/python -m pytest $(TWO)
+	$(BIN)/python -m pytest $(WORKERS)
 
 check: java $(DOCUMENTED) ## what has to be in order before a change goes in
 	$(BIN)/ruff check .
@@ -27,7 +27,7 @@ check: java $(DOCUMENTED) ## what has to be in order before a change goes in
 	$(BIN)/mypy --strict bench
 	$(BIN)/mypy --strict queries
 # The rooms are seen under mrql/ too, through links: doctests are collected there, and only there.
-	$(BIN)/python -m pytest $(TWO) --doctest-modules mrql tests
+	$(BIN)/python -m pytest $(WORKERS) --doctest-modules mrql tests
 	$(MAKE) docs
 
 docs: $(DOCUMENTED) ## the site of docs/, in build/site; a link that leads nowhere is an error

@@ -50,6 +50,7 @@ ELSEWHERE = {
 """What other tests run."""
 
 NOT_RUN = {
+    "⠹ first batch": "a line on a terminal, which tests/mrql/output/test_activity.py looks at",
     "make demo ": "it installs, and runs the tests",
     "mrql/      text → syntax tree → algebra terms; the commands and the API": "a picture of folders",
     "mrql stream FILE --output out --checkpoint state --master spark://host:7077 --memory 4g": "it needs a cluster",

@@ -47,6 +47,7 @@ SPARK = "runtime/spark"
 
 NAMES_SPARK = {
     "runtime/engines.py",  # makes an engine by its name: that on Spark takes a session, whose type is named
+    "runtime/sources/spark_reader.py",  # reads Python data sources, which are classes of pyspark, in either engine
 }
 """What else of the runtime may name pyspark's types, or load it when it is needed."""
 
@@ -60,6 +61,7 @@ LARGER = {
     "algebra/functions": 25,  # a file for each kind of functions
     "runtime/spark/maintenance": 20,  # a file for each rule by which a state follows a batch
     "mrql/parser": 20,  # a file for each part of the grammar
+    "runtime/sources/formats": 20,  # a file for each format, and what they share
     "runtime/postgresql": 20,  # three connectors: a table that is polled, a log, and a table of answers
 }
 """The folders that have more modules, and how many they may have: those of one kind are found by their names."""

@@ -45,6 +45,8 @@ from mrql.algebra.functions import (
     RANGE,
     RUNNING,
     TIMES,
+    TIMES_HIGH,
+    TIMES_LOW,
     TRACE,
     TWO_VALUED,
 )
@@ -55,7 +57,7 @@ from mrql.algebra.monoids import Aggregate, Fold
 from mrql.algebra.terms import Cast, If, ListOf, Lit, Prim, Reduce, Repeat, Term, Tup
 from mrql.algebra.types import Type
 
-_ARITHMETIC = (PLUS, MINUS, TIMES, NEGATE, FUNCTIONS["abs"], RANGE)
+_ARITHMETIC = (PLUS, MINUS, TIMES, TIMES_HIGH, TIMES_LOW, NEGATE, FUNCTIONS["abs"], RANGE)
 _TOTAL = (*_ARITHMETIC, *RUNNING, QUOTIENT, *TWO_VALUED, *DIGITS, *DOCUMENTS, *ELEMENTS, TRACE)
 _DIVISIONS = (DIVIDE, MODULO, FUNCTIONS["pmod"])
 _PLACE = "/* place */"

@@ -137,7 +137,11 @@ LOW = Function(
 )
 
 _WHOLE = f"(CAST({{}} AS DECIMAL(38, 0)) * {HALF_RADIX}L + {{}})"
-_PRODUCT = f"({_WHOLE.format('{0}', '{1}')} * {_WHOLE.format('{2}', '{3}')})"
+_FACTORS = _WHOLE.format("{0}", "{1}"), _WHOLE.format("{2}", "{3}")
+# A product that no decimal has room for is none that a long has: it is said as that. Nothing here is constant, so that
+# Spark does not compute it beforehand.
+_TOO_LARGE = "(({0} + {2}) * 0L + 9223372036854775807L) * {at}2L"
+_PRODUCT = f"coalesce(try_multiply({_FACTORS[0]}, {_FACTORS[1]}), {_TOO_LARGE})"
 _REST = f"pmod({_PRODUCT}, {HALF_RADIX}L)"
 _FOUR = "long, long, long, long -> long"
 

@@ -83,7 +83,9 @@ def test_what_is_given_up_leaves_nothing(
     assert given_up, "no step was planned ahead in vain"
     stepped = Rounds._stepped
     monkeypatch.setattr(
-        Rounds, "_stepped", lambda self, goes_on, step, ahead, changed=(): stepped(self, goes_on, step, ahead=False)
+        Rounds,
+        "_stepped",
+        lambda self, goes_on, step, speculative, changed=(): stepped(self, goes_on, step, speculative=False),
     )
     assert history(spark, text, loop) == ahead
 
