@@ -5,8 +5,9 @@ VENV ?= .venv
 MINUTES ?= 10
 
 BIN = $(VENV)/bin
-# Three processes, with a Spark session each: two leave a quarter of two cores idle, while they wait for what they have started.
-WORKERS = -n 3 --dist worksteal
+# Two processes, with a Spark session each: one alone, for all tests that need one, takes longer than all the others together,
+# and a third one spends what it gains on a session of its own.
+WORKERS = -n 2 --dist worksteal
 INSTALLED = $(VENV)/.installed
 DOCUMENTED = $(VENV)/.documented
 

@@ -51,12 +51,16 @@ def fitted(rows: list[tuple[Fraction, Fraction, Fraction]]) -> tuple[Fraction, F
 
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
-def test_the_planes_are_those_of_the_rows_that_are_there(tmp_path: Path, engine: str) -> None:
+def test_the_planes_are_those_of_the_rows_that_are_there(
+    tmp_path: Path, engine: str, request: pytest.FixtureRequest
+) -> None:
     """Two files of each table, in two batches and with sales that are annulled, and two more files later."""
+    if engine == "spark":
+        request.getfixturevalue("spark")
     data, out = tmp_path / "data", tmp_path / "out"
     options = ["--engine", engine, "--data", str(data), "--once", "--checkpoint", str(tmp_path / "checkpoint")]
     for batch in (1, 3):
-        generate("price_model", data, 2, 400, seed=1)
+        generate("price_model", data, 2, 150, seed=1)
         options_of = [*options, "--max-files", str(len(TABLES)), "--output", str(out)]
         done = CliRunner().invoke(main, ["stream", str(QUERY), *options_of], catch_exceptions=False)
         assert done.exit_code == 0, done.output
