@@ -1,10 +1,12 @@
-"""Names of files as text: one that is not UTF-8 has a lone surrogate for each byte that is none."""
+"""Names of files as text: one that is not UTF-8 has a lone surrogate for each byte that is none; and what begins as an
+address does."""
 
 from __future__ import annotations
 
 import re
 
 _LONE = re.compile("[\\ud800-\\udfff]")
+_SCHEME = re.compile(r"(\w[\w+.-]+):(/*)")
 
 
 def is_odd(name: str) -> bool:
@@ -15,6 +17,16 @@ def is_odd(name: str) -> bool:
     (False, True)
     """
     return _LONE.search(name) is not None
+
+
+def scheme_of(text: str) -> tuple[str, str] | None:
+    """The scheme that a text begins with, and the slashes behind it; None where it is a path. A letter is a drive.
+
+    >>> scheme_of("delta:/tables/x"), scheme_of("rows:2026"), scheme_of("C:/tables/x"), scheme_of("./delta:/x")
+    (('delta', '/'), ('rows', ''), None, None)
+    """
+    begin = _SCHEME.match(text)
+    return None if begin is None else (begin[1], begin[2])
 
 
 def as_utf8(json: str) -> bytes:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 LOOKS_PER_SECOND = 4
 
 
+def can_show(console: Console) -> bool:
+    """Whether it is a terminal on which lines can be written again."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
 class Activity:
     """A line of standard error that says what is done, for how long it has been, and how far Spark is with it.
 
@@ -37,8 +42,7 @@ class Activity:
     @classmethod
     def on_terminal(cls, *, plain: bool = False) -> Activity:
         """Shown where standard error is a terminal that can show it, and `plain` lines are not asked for."""
-        console = Console(stderr=True)
-        return cls(is_shown=not plain and console.is_terminal and not console.is_dumb_terminal)
+        return cls(is_shown=not plain and can_show(Console(stderr=True)))
 
     def says(self, text: str) -> None:
         self.text, self.since = text, time.monotonic()

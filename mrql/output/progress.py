@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from mrql.output.activity import can_show
 from mrql.output.readable import readable
 from mrql.runtime.streaming.report import Report
 
@@ -93,7 +94,7 @@ def cells(report: Report) -> tuple[str, ...]:
 def display(*, plain: bool) -> Iterator[Display]:
     """The table where standard error is a terminal that can show it and lines are not asked for, else lines."""
     console = Console(stderr=True)
-    if plain or not console.is_terminal or console.is_dumb_terminal:
+    if plain or not can_show(console):
         yield Lines()
         return
     # What goes to a file stays what it is; what goes to the same terminal is put above the table.

@@ -150,13 +150,9 @@ def _is_an_operand_missing(term: Prim) -> Term:
     """`is_null(a + b)` without the sum, which may leave its range."""
     (number,) = term.args
     assert isinstance(number, Prim)
-    asked = [_simplify(Prim(IS_NULL, (operand,), span=term.span)) for operand in number.args]
-    unknown = [
-        a for a in asked if not (isinstance(a, Prim) and isinstance(a.args[0], Lit) and a.args[0].value is not None)
-    ]
-    if not unknown:
-        return Lit(False, ty.BOOL)
-    return reduce(lambda a, b: Prim(OR, (a, b), span=term.span), unknown)
+    operands = (operand for operand in number.args if not isinstance(operand, Lit) or operand.value is None)
+    asked = [_simplify(Prim(IS_NULL, (operand,), span=term.span)) for operand in operands]
+    return reduce(lambda a, b: Prim(OR, (a, b), span=term.span), asked) if asked else Lit(False, ty.BOOL)
 
 
 # --- cMap ---------------------------------------------------------------------------------------

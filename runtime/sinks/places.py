@@ -6,7 +6,6 @@ A sink that is added is a file with a `Place` in it, and a line of the table.
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +14,7 @@ import attrs
 
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
+from mrql.algebra.values.file_names import scheme_of
 from mrql.runtime.engine.answer import AnswerFormat
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.sinks.sink import Sink
@@ -80,10 +80,10 @@ def place_at(text: str) -> Place | None:
     Raises: ValueError where it is no address of its scheme, or none has its scheme, or that has no `://` behind it.
         Of these the message does not have the text, in which there may be a password.
     """
-    begin = re.match(r"(\w[\w+.-]+):(/*)", text)
+    begin = scheme_of(text)
     if begin is None:
         return None
-    scheme, slashes = begin.groups()
+    scheme, slashes = begin
     if slashes.startswith("//"):
         for addresses in ADDRESSES:
             if scheme in addresses.schemes:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -23,25 +21,13 @@ from mrql.testing import check_adapter
 from tests.data_sources import Lines
 from tests.runtime.checkpoint.crashes import survives
 from tests.runtime.checkpoint.streams import Stream, batch_answer
-from tests.runtime.sources.test_adapters import command
-
-NUMBER = parse_type("<n: long>")
+from tests.runtime.sources.test_adapters import NUMBER, command, grown
 
 
 def opened(name: str, text: str | Path, row: str = "<n: long>") -> Adapter:
     return open_adapter(
         SourceSpec("s", True, ADAPTER, str(text), parse_type(row), adapter=f"tests.data_sources:{name}")
     )
-
-
-def grown(file: Path) -> Callable[[], None]:
-    numbers = itertools.count()
-
-    def grow() -> None:
-        with file.open("a") as out:
-            out.writelines(f"{next(numbers)}\n" for _ in range(5))
-
-    return grow
 
 
 @pytest.mark.parametrize(
