@@ -22,6 +22,7 @@ from mrql.algebra.functions import (
     MINUS,
     MODULO,
     NEGATE,
+    NONE_MISSING,
     PLUS,
     TIMES,
     Function,
@@ -88,6 +89,8 @@ def leaves_its_range(term: Term, known: Known = NOTHING_KNOWN) -> bool:
             return not _within(_computed(term, known), _of_type(term.type))
         case Prim(function, _) if function in _COMPUTED and isinstance(term.type, ty.DecimalType):
             return term.type.precision == ty.MAX_PRECISION  # any other result has all digits that it needs
+        case Prim(function, _) if function == NONE_MISSING:
+            return True
         case Reduce(monoid, bag) if monoid == SUM and (term.type == ty.LONG or isinstance(term.type, ty.DecimalType)):
             return not (_has_one_at_most(bag) or is_narrow(term))
         case Reduce(monoid, _) if monoid == PRODUCT:

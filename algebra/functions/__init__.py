@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions.attempts import ATTEMPTS, NONE_MISSING
 from mrql.algebra.functions.conversion import convert, convert_from, widened
 from mrql.algebra.functions.function import FUNCTIONS, Function, Version, resolved
 from mrql.algebra.functions.lists import AT, LISTS, RANGE, SIZE, SLICE
@@ -90,6 +91,7 @@ __all__ = [
     "ALL_CHILDREN",
     "AND",
     "AT",
+    "ATTEMPTS",
     "ATTRIBUTE",
     "ATTRIBUTES",
     "CHILDREN",
@@ -123,6 +125,7 @@ __all__ = [
     "MODULO",
     "NE",
     "NEGATE",
+    "NONE_MISSING",
     "NOT",
     "ONLY",
     "OPERATORS",
@@ -170,7 +173,15 @@ LIBRARY: Mapping[str, tuple[Function, ...]] = {
     "Missing values": NULLS,
     "XML elements": ELEMENTS,
 }
-for _group in (OPERATORS, (AT, SIZE, SLICE), DOCUMENTS, SIDES, STATISTICS, *LIBRARY.values()):
+for _group in (
+    OPERATORS,
+    (AT, SIZE, SLICE),
+    DOCUMENTS,
+    SIDES,
+    (*ATTEMPTS.values(), NONE_MISSING),
+    STATISTICS,
+    *LIBRARY.values(),
+):
     FUNCTIONS.update({f.name: f for f in _group})  # the other names that some have are the language's
 TWO_VALUED: tuple[Function, ...] = (EQ, NE, LT, LE, GT, GE, IS_NULL, HAS_NULL)
 """Functions whose value is never missing: a comparison with null is false."""

@@ -8,6 +8,9 @@
 The outer cMap keeps the lineage: it is a kMap, and part of the answer. We generalise it to a function that may return
 any bag, so that a `having` or a nested select over the group is split in the same way.
 
+What e evaluates under a condition only, or for the elements of another group, is computed for all groups. There the
+parts of an aggregation of what may leave its range are those of `unasked_aggregates.py`; f fails where e does.
+
 *Requires*: a candidate names no variable bound in e, and no stream; it merges with `⊎` or a monoid on basic values in
 each group that it uses, the others invariant. What e evaluates under a condition only, and what may fail, is no
 candidate: each `ei` is computed for all groups.
@@ -19,12 +22,14 @@ from __future__ import annotations
 
 import attrs
 
+from mrql.algebra import functions as fn
 from mrql.algebra.analysis.traversal import children, subterms, with_children
 from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, scopes
 from mrql.algebra.evaluation.may_fail import fails_in_spite_of_guards, guards
 from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, is_group
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Reduce, Single, Stream, Term, Var
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Prim, Reduce, Single, Stream, Term, Var
 from mrql.rewrite.analysis.infer_merge import infer
+from mrql.rewrite.incremental.unasked_aggregates import AttemptedAggregate, attempted, computes_out_of_range
 
 
 @attrs.frozen
@@ -73,8 +78,10 @@ class _Splitter:
         """The term over the parts; what is guarded is evaluated under a condition only, or for the elements of what may
         be empty."""
         monoid = None if is_guarded and fails_in_spite_of_guards(term) else self.merges(term, local)
-        if monoid is not None:
+        if monoid is not None and not (is_guarded and computes_out_of_range(term)):
             return self.part(term, monoid).var
+        if monoid is not None and (found := attempted(term)) is not None:
+            return self.where_asked(found)
         places = zip(children(term), scopes(term), guards(term), strict=True)
         inside = term.function.body if isinstance(term, CMap) else None
         visited = (
@@ -82,6 +89,13 @@ class _Splitter:
             for child, bound, under in places
         )
         return with_children(term, tuple(visited))
+
+    def where_asked(self, attempt: AttemptedAggregate) -> Term:
+        """An aggregation that is an error where it is evaluated, and not where its parts are kept."""
+        total = self.part(attempt.total, attempt.merge).var
+        if attempt.missing is None:
+            return total
+        return Prim(fn.NONE_MISSING, (total, self.part(attempt.missing, SUM).var), span=attempt.place)
 
     def merges(self, term: Term, local: frozenset[str]) -> Aggregate | BagUnion | None:
         """The one monoid with which the term merges in each group that it uses, or None."""

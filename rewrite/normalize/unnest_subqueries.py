@@ -183,6 +183,11 @@ def _may_end_in_an_error(term: Term) -> bool:
     return may_fail(term) or may_overflow(term)
 
 
+def _links(condition: Term, outer: frozenset[str], inner: frozenset[str]) -> bool:
+    """Whether a condition is an equality between the two sides."""
+    return link((condition,), outer, inner).on_keys
+
+
 def _is_closed(source: Term) -> bool:
     """Whether a source may be computed for all outer elements at once."""
     return not free_vars(source) and not may_fail(source)
@@ -196,7 +201,7 @@ def _linked(nested: Nested, outer: frozenset[str], names: Names) -> Correlated |
     inner, source = bound_names(param), nested.term.source
     pattern, element = pattern_term(param, names)
     own: tuple[Term, ...] = ()
-    if any(map(_may_end_in_an_error, conditions)):
+    if any(may_fail(c) or (may_overflow(c) and _links(c, outer - nested.local, inner)) for c in conditions):
         # What may fail is evaluated after the conditions on one side that stand before it.
         inside, conditions = apart(conditions, inner)
         own, conditions = apart(conditions, outer - nested.local)

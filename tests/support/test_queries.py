@@ -233,7 +233,9 @@ def test_streams_of_a_query() -> None:
         ("select x.A + 1 from x in X where x.A + 1 = 2", False, False),
         ("sum(select x.A * y#1 from x in X, y in Y where x.B = y#0)", False, True),
         ("select x from x in X, y in Y where x.A + 1 = y#1", True, True),
-        ("select sum(select y#1 + 1 from y in Y where y#0 = x.B) from x in X", True, True),
+        ("select x from x in X, y in Y where x.A = y#1 and x.A + 1 > 2", True, True),
+        ("select sum(select y#1 + 1 from y in Y where y#0 = x.B and y#1 * 2 > 3) from x in X", False, True),
+        ("select x from x in X where x.A in (select y#1 + 1 from y in Y)", True, True),
     ],
 )
 def test_where_overflows_may_be_without_need(text: str, without_need: bool, on_spark: bool) -> None:

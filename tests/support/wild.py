@@ -65,19 +65,33 @@ def outcome(compute: Callable[[], T]) -> T | UserError:
 def overflows_without_need(text: str, wild: str, *, gone: bool = False) -> bool:
     """Whether a batch may be refused since something overflows that the query as it is written does not compute.
 
-    A key of a join that is computed, and what is in a nested select, is computed for rows that have no partner; what is
-    of one input of a join alone, also for rows that are `gone`, on Spark (decision 0022). Nothing else is.
+    A key that is computed is computed for rows that have no partner, and so is a condition on one side of a join; what
+    is of one input of a join alone, also for rows that are `gone`, on Spark (decision 0022). Nothing else is.
     """
     selects = [node for node in _nodes(parse_program(text)) if isinstance(node, syntax.Select)]
     joins = [select for select in selects if len(select.generators) > 1]
-    computed = any(_has_computed_keys(select.where) for select in joins if select.where is not None)
-    return wild in OVERFLOWING and (len(selects) > 1 or computed or bool(joins and gone))
+    linked = selects if len(selects) > 1 else joins
+    computed = any(_computes(select.where, equalities=select not in joins) for select in linked)
+    return wild in OVERFLOWING and (computed or bool((len(selects) > 1 or joins) and gone))
 
 
-def _has_computed_keys(condition: syntax.Expr) -> bool:
-    equal = (n for n in _nodes(condition) if isinstance(n, syntax.Binary) and n.op is syntax.BinaryOp.EQUAL)
+def _computes(condition: syntax.Expr | None, *, equalities: bool) -> bool:
+    """Whether a condition has arithmetic in it, or an equality of it has."""
+    if condition is None:
+        return False
+    if not equalities:
+        return any(isinstance(n, syntax.Call) or _is_arithmetic(n) for n in _nodes(condition))
+    equal = (n for n in _nodes(condition) if isinstance(n, syntax.Binary) and n.op in _EQUALITIES)
     sides = (side for key in equal for side in (key.left, key.right))
-    return any(isinstance(part, syntax.Binary | syntax.Call) for side in sides for part in _nodes(side))
+    return any(isinstance(part, syntax.Call) or _is_arithmetic(part) for side in sides for part in _nodes(side))
+
+
+_EQUALITIES = (syntax.BinaryOp.EQUAL, syntax.BinaryOp.IN)
+_ARITHMETIC = (syntax.BinaryOp.ADD, syntax.BinaryOp.SUBTRACT, syntax.BinaryOp.MULTIPLY, syntax.UnaryOp.NEGATE)
+
+
+def _is_arithmetic(node: syntax.Node) -> bool:
+    return isinstance(node, syntax.Binary | syntax.Unary) and node.op in _ARITHMETIC
 
 
 def _nodes(node: syntax.Node) -> Iterator[syntax.Node]:

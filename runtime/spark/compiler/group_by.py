@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.integer_ranges import is_narrow
 from mrql.algebra.analysis.variables import bound_names, free_vars, substitute
@@ -38,6 +40,7 @@ from mrql.runtime.spark.expressions.layout import (
     with_columns,
 )
 from mrql.runtime.spark.expressions.literals import place
+from mrql.runtime.spark.expressions.sum_columns import Carrier, carrier_of
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.relation.relation import Relation, union_all
 
@@ -60,16 +63,17 @@ def grouped(compiler: TermCompiler, term: CMap) -> Frame:
     frame = compiler.bag(term.source.source)
     key_layout, value = keyed(compiler, frame, pair_type(term.source)[0], joins=False)
     columns = with_columns(key_layout, compiler.columns.take())
-    names = [compiler.fresh() for _ in parts]
-    measures = []
-    for p, name in zip(parts, names, strict=True):
+    kept = [_Kept.of(compiler, p, group, value.type) for p in parts]
+    measures = list[str]()
+    for k in kept:
         for weight, suffix in _signs(frame, body, group, parts):
-            share = _share(compiler, p, group.name, value, weight, bind(key, key_layout))
-            measures.append(f"{share} AS {name}{suffix}")
+            shares = k.shares(compiler, value, weight, bind(key, key_layout))
+            measures += (f"{share} AS {column}{suffix}" for share, column in zip(shares, k.columns, strict=True))
     support = compiler.fresh()
     keys = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(key_layout), atoms(columns), strict=True)]
     groups = frame.df.aggregate(keys, [*measures, f"{_counted(frame)} AS {support}"]).where(f"{support} <> 0")
-    env = bind(key, columns) | {p.name: _stored(p, name) for p, name in zip(parts, names, strict=True)}
+    env = bind(key, columns) | {k.part.name: k.read() for k in kept}
+    names = [column for k in kept for column in k.columns]
     return compiler.over(rest, _of_groups(compiler, groups, columns, names, names if frame.retracts else []), env)
 
 
@@ -105,17 +109,69 @@ def _of_groups(
     return Frame(rows, Struct((), ty.UNIT), sign, retracts=True)
 
 
-def _share(compiler: TermCompiler, part_: Part, group: str, value: Layout, weight: str | None, env: Environment) -> str:
-    """The aggregate function for one part: over the shares of the rows."""
-    x = compiler.names.fresh("x")
-    unit = normalize(substitute(part_.term, {group: Single(Var(x, value.type))}))
-    scope = {**env, x: value}
-    if isinstance(part_.monoid, Aggregate):
-        one, at = compiler.expressions.sql(unit, scope), place(part_.term.span)
-        return total_sql(part_.monoid, part_.term.type, one, weight, narrow=is_narrow(unit), at=at)
-    array = compiler.expressions.array(unit, scope)
-    repeated = array if weight is None else f"flatten(array_repeat({array}, CAST({weight} AS INT)))"
-    return f"flatten(collect_list({repeated}))"
+@attrs.frozen
+class _Kept:
+    """A part of a group in columns. One of longs that may leave its range does so where it is read."""
+
+    part: Part
+    name: str
+    row: Var
+    """An element of the group."""
+    unit: Term
+    """What an element adds."""
+
+    @classmethod
+    def of(cls, compiler: TermCompiler, part_: Part, group: PVar, row_type: Type) -> _Kept:
+        row = Var(compiler.names.fresh("x"), row_type)
+        unit = normalize(substitute(part_.term, {group.name: Single(row)}))
+        return cls(part_, compiler.fresh(), row, unit)
+
+    @property
+    def carrier(self) -> Carrier | None:
+        monoid, t = self.part.monoid, self.part.term.type
+        return carrier_of(monoid, t, narrow=is_narrow(self.unit)) if t == ty.LONG else None
+
+    @property
+    def columns(self) -> list[str]:
+        carrier = self.carrier
+        return [self.name] if carrier is None else [self.name + column.suffix for column in carrier.columns]
+
+    @property
+    def nulls(self) -> list[str]:
+        """What stands in the columns of a side that does not have it."""
+        carrier = self.carrier
+        types = [self.part.term.type] if carrier is None else [column.type for column in carrier.columns]
+        return [f"CAST(NULL AS {sql_type(t)})" for t in types]
+
+    def shares(self, compiler: TermCompiler, value: Layout, weight: str | None, env: Environment) -> list[str]:
+        """The aggregate functions over the shares of the rows, a column each."""
+        scope = {**env, self.row.name: value}
+        monoid, t = self.part.monoid, self.part.term.type
+        if not isinstance(monoid, Aggregate):
+            array = compiler.expressions.array(self.unit, scope)
+            repeated = array if weight is None else f"flatten(array_repeat({array}, CAST({weight} AS INT)))"
+            return [f"flatten(collect_list({repeated}))"]
+        one, carrier = compiler.expressions.sql(self.unit, scope), self.carrier
+        if carrier is None:
+            return [total_sql(monoid, t, one, weight, narrow=is_narrow(self.unit), at=place(self.part.term.span))]
+        return [carrier.merged(s, c) for s, c in zip(carrier.shares(one, weight), carrier.columns, strict=True)]
+
+    def present(self, suffix: str) -> list[str]:
+        """The aggregate functions over two sides, of which one has the part."""
+        t, carrier, name = self.part.term.type, self.carrier, quote(self.name + suffix)
+        if carrier is not None:
+            return [carrier.merged(column, c) for column, c in zip(self.columns, carrier.columns, strict=True)]
+        if ty.is_collection(t):
+            return [f"coalesce(first({name}, true), CAST(array() AS {sql_type(t)}))"]
+        assert isinstance(self.part.monoid, Aggregate)
+        return [aggregate_sql(self.part.monoid, t, name, None)]
+
+    def read(self) -> Atom:
+        """Its value. A group that is collected is never missing."""
+        t, carrier = self.part.term.type, self.carrier
+        if carrier is None:
+            return Atom(quote(self.name), t, not ty.is_collection(t))
+        return Atom(carrier.value(self.columns, place(self.part.term.span)), t)
 
 
 def co_grouped(compiler: TermCompiler, term: CMap) -> Frame:
@@ -129,27 +185,32 @@ def co_grouped(compiler: TermCompiler, term: CMap) -> Frame:
     sides = [compiler.bag(side) for side in (source.left, source.right)]
     layouts = [keyed(compiler, frame, key_type, joins=True) for frame in sides]
     columns = with_columns(layouts[0][0], compiler.columns.take())
-    names = [compiler.fresh() for _ in parts]
-    wanted: list[tuple[Part, str, list[str]]] = []
-    """The columns of the groups, beside each the shares that the sides have of it."""
-    changed = []
-    for p, name in zip(parts, names, strict=True):
-        for group, frame, (key_layout, value) in zip(groups.items, sides, layouts, strict=True):
-            assert isinstance(group, PVar)
-            if _is_of(p, group):
-                for weight, suffix in _signs(frame, body, group, parts):
-                    share = _share(compiler, p, group.name, value, weight, bind(key, key_layout))
-                    absent = f"first(CAST(NULL AS {sql_type(p.term.type)}))"
-                    wanted.append((p, name + suffix, [share if side is frame else absent for side in sides]))
-                changed += [name] if frame.retracts else []
+    kept, measures, changed = list[_Kept](), (list[str](), list[str]()), list[str]()
+    """The parts in their columns, and what each side has of these."""
+    present = list[str]()
+    for p in parts:
+        own = next(i for i, group in enumerate(groups.items) if isinstance(group, PVar) and _is_of(p, group))
+        group, frame, (key_layout, value) = groups.items[own], sides[own], layouts[own]
+        assert isinstance(group, PVar)
+        k = _Kept.of(compiler, p, group, value.type)
+        for weight, suffix in _signs(frame, body, group, parts):
+            shares = k.shares(compiler, value, weight, bind(key, key_layout))
+            measures[own].extend(
+                f"{share} AS {column}{suffix}" for share, column in zip(shares, k.columns, strict=True)
+            )
+            measures[1 - own].extend(
+                f"first({null}) AS {column}{suffix}" for null, column in zip(k.nulls, k.columns, strict=True)
+            )
+            present += (f"{sql} AS {column}{suffix}" for sql, column in zip(k.present(suffix), k.columns, strict=True))
+        kept.append(k)
+        changed += k.columns if frame.retracts else []
     tables = []
-    for i, (frame, (key_layout, _)) in enumerate(zip(sides, layouts, strict=True)):
+    for frame, (key_layout, _), own_measures in zip(sides, layouts, measures, strict=True):
         keys = [f"{a.sql} AS {c.sql}" for a, c in zip(atoms(key_layout), atoms(columns), strict=True)]
-        measures = [f"{shares[i]} AS {name}" for _, name, shares in wanted]
-        tables.append(frame.df.aggregate(keys, [*measures, f"{_counted(frame)} AS n"]).where("n <> 0"))
-    present = [f"{_present(p, name)} AS {name}" for p, name, _ in wanted]
+        tables.append(frame.df.aggregate(keys, [*own_measures, f"{_counted(frame)} AS n"]).where("n <> 0"))
     df = union_all(tables).aggregate([atom.sql for atom in atoms(columns)], [*present, "count(1) AS n"])
-    env = bind(key, columns) | {p.name: _stored(p, name) for p, name in zip(parts, names, strict=True)}
+    env = bind(key, columns) | {k.part.name: k.read() for k in kept}
+    names = [column for k in kept for column in k.columns]
     return compiler.over(rest, _of_groups(compiler, df, columns, names, changed), env)
 
 
@@ -161,16 +222,3 @@ def _is_of(p: Part, group: PVar) -> bool:
 def _counted(frame: Frame) -> str:
     """How many elements a group has; of a change, how many rows."""
     return "count(1)" if frame.weight is None or frame.retracts else f"sum({frame.weight})"
-
-
-def _stored(p: Part, name: str) -> Atom:
-    """The column that holds a part; a group that is collected is never missing."""
-    return Atom(quote(name), p.term.type, not ty.is_collection(p.term.type))
-
-
-def _present(p: Part, name: str) -> str:
-    """The value of the side that has one."""
-    if ty.is_collection(p.term.type):
-        return f"coalesce(first({quote(name)}, true), CAST(array() AS {sql_type(p.term.type)}))"
-    assert isinstance(p.monoid, Aggregate)
-    return aggregate_sql(p.monoid, p.term.type, quote(name), None)

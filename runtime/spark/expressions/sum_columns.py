@@ -24,7 +24,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import side_sums
-from mrql.algebra.monoids import PRODUCT, SUM, Aggregate
+from mrql.algebra.monoids import PRODUCT, SUM, Aggregate, Monoid
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.plan import Component
 from mrql.runtime.spark.expressions import decimal_sums, long_products
@@ -252,13 +252,18 @@ WIDE, DOUBLES, LONG_PRODUCTS = Wide(), Doubles(), LongProducts()
 
 def carrier(component: Component) -> Carrier | None:
     """How a component of a state is kept where that is not one column with its value."""
-    if component.monoid == SUM and isinstance(component.type, ty.DecimalType):
-        return NarrowDecimals(component.type) if component.narrow else WideDecimals(component.type)
-    if component.monoid == PRODUCT and component.type == ty.LONG:
+    return carrier_of(component.monoid, component.type, narrow=component.narrow)
+
+
+def carrier_of(monoid: Monoid, t: Type, *, narrow: bool) -> Carrier | None:
+    """How what merges with a monoid is kept where that is not one column with its value."""
+    if monoid == SUM and isinstance(t, ty.DecimalType):
+        return NarrowDecimals(t) if narrow else WideDecimals(t)
+    if monoid == PRODUCT and t == ty.LONG:
         return LONG_PRODUCTS
-    if component.monoid != SUM or component.narrow:
+    if monoid != SUM or narrow:
         return None
-    return DOUBLES if component.type == ty.DOUBLE else WIDE
+    return DOUBLES if t == ty.DOUBLE else WIDE
 
 
 def columns(index: int, component: Component) -> dict[str, SumColumn]:

@@ -46,9 +46,17 @@ def test_what_is_guarded_does_not_fail_on_spark(spark: SparkSession, text: str) 
         "select (a, d) from (a, b) in S, (c, d) in T where a < 3 and c = a + 1",
         "select a from (a, b) in S where exists(select d from (c, d) in T where a < 3 and c < 3 and c + 1 = a + 1)",
         "select (a, if a > 2 then 0 else count(select d from (c, d) in T where c = a + 1)) from (a, b) in S",
+        "select (a, sum(select c + d from (c, d) in T where d = a)) from (a, b) in S where a < 3",
+        "select (k, sum(a * b), avg(a - -2)) from (a, b) in S group by k: b having max(a) < 3",
+        "select (a, max(select c * d from (c, d) in T where d = a and c + 1 > 2)) from (a, b) in S where a < 3",
+        "select (a, (select c + d from (c, d) in T where d = a)) from (a, b) in S where a < 3",
+        "select (a, count(select c from (c, d) in T where d = a and c + 2 > 4)) from (a, b) in S where a < 3",
+        # the sum itself
+        "select (a, sum(select c from (c, d) in T where d = a)) from (a, b) in S where a < 3",
+        "select (k, sum(a)) from (a, b) in S group by k: b having max(a) < 3",
     ],
 )
-def test_what_is_kept_in_its_range_does_not_leave_it_on_spark(spark: SparkSession, text: str) -> None:
+def test_what_leaves_its_range_does_so_only_where_it_is_asked_for_on_spark(spark: SparkSession, text: str) -> None:
     """Each of them adds one to the greatest long for rows that its conditions keep out."""
     greatest = Bag([(1, 2), (2, 3), (9223372036854775807, 3)])
     assert_on_spark(spark, text, {"S": greatest, "T": greatest}, TYPES)

@@ -1,0 +1,58 @@
+"""Sums, differences and products that are missing, and no error, where they leave the range of their type.
+
+An aggregation that is kept for groups that nobody may ask for is of these, and is kept with how often they were missing
+(`rewrite/incremental/unasked_aggregates.py`).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions.function import Function, Version, version
+from mrql.algebra.functions.operators import MINUS, NEGATE, PLUS, TIMES
+from mrql.algebra.functions.signatures import signature
+from mrql.algebra.types import Basic, Type
+from mrql.algebra.values.atom_conversion import INT_RANGES
+from mrql.algebra.values.values import Value
+
+
+def _attempted(name: str, function: Function, compute: Callable[..., int], sql: str, kinds: str) -> Function:
+    def apply(types: Sequence[Type], *args: Value) -> Value:
+        assert isinstance(types[0], Basic)
+        low, high = INT_RANGES[types[0]]
+        found = compute(*args)
+        return found if low <= found <= high else None
+
+    versions = (Version(signature(kinds), apply, lambda *args: sql.format(*args[:-1]), of_types=True),)
+    return Function(name, versions, function.takes, f"{function.meaning}; missing where that leaves its range")
+
+
+TRY_ADD = _attempted("try_add", PLUS, operator.add, "try_add({0}, {1})", "i, i -> i")
+TRY_SUBTRACT = _attempted("try_subtract", MINUS, operator.sub, "try_subtract({0}, {1})", "i, i -> i")
+TRY_MULTIPLY = _attempted("try_multiply", TIMES, operator.mul, "try_multiply({0}, {1})", "i, i -> i")
+TRY_NEGATE = _attempted("try_negate", NEGATE, operator.neg, "try_subtract(0, {0})", "i -> i")
+
+ATTEMPTS: Mapping[Function, Function] = {
+    PLUS: TRY_ADD,
+    MINUS: TRY_SUBTRACT,
+    TIMES: TRY_MULTIPLY,
+    NEGATE: TRY_NEGATE,
+}
+"""By the function that is an error there."""
+
+
+def _none_missing(total: Value, missing: int) -> Value:
+    if missing:
+        raise EvaluationError("integer overflow")
+    return total
+
+
+NONE_MISSING = Function(
+    "none_missing",
+    (version("t, long -> t", _none_missing, "if({at}9223372036854775807L + {1} < 0L, NULL, {0})"),),
+    "an aggregation, and how many of its elements left their range",
+    "the aggregation, which is an overflow if any did",
+    null_safe=True,
+)

@@ -1,0 +1,228 @@
+"""Aggregations that are computed for groups that the query may not ask for, and whose elements must not fail there.
+
+A part of a group is computed for all groups, also where the query has it under a condition, or for the elements of
+another group that is empty there: `sum(select d + 1 from (c, d) in T where c = a)` is kept for each c, with an a or
+without. That an element leaves its range is an error only where the aggregation is asked for.
+
+*Equation*: with `t(x)` the element, missing where it leaves its range, and `n(x)` 1 there and 0 elsewhere,
+
+    ⊕ e(x)  =  none_missing(⊕ t(x), Σ n(x))
+
+which is an overflow if the second sum is not 0. An aggregation skips what is missing.
+
+*Requires*: what leaves its range is of sums, differences and products, which are missing only where an operand is, over
+terms that do not. In a condition it is compared, or asked whether it is missing; one that leaves its range counts as an
+element that does. Any other part that may leave its range is none: the values of the group are.
+
+*Source*: ours; [MRQL] §9 has the split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+
+import attrs
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.integer_ranges import leaves_its_range, may_overflow
+from mrql.algebra.analysis.traversal import bottom_up, subterms
+from mrql.algebra.monoids import SUM, Aggregate
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, Prim, Reduce, Single, Term, Union, Var
+
+
+@attrs.frozen
+class AttemptedAggregate:
+    """`⊕ t(x)`, `Σ n(x)`, which is None where that is 0, and where something stands that may leave its range."""
+
+    total: Term
+    merge: Aggregate
+    """With what the first merges."""
+    missing: Term | None
+    place: Span | None
+
+
+def computes_out_of_range(part: Term) -> bool:
+    """Whether what a part is made of may leave its range. The sums of it do so too seldom to count: that no other group
+    fails by them is not worth to keep all of their values."""
+    return may_overflow(bottom_up(part.source if isinstance(part, Reduce) else part, _without_sum))
+
+
+def _without_sum(term: Term) -> Term:
+    return Var("sum", term.type) if isinstance(term, Reduce) else term
+
+
+def attempted(term: Term) -> AttemptedAggregate | None:
+    """An aggregation of what may leave its range, by what it is made of; None for any other term.
+
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
+    >>> term = parse("reduce(+, cMap(λv. {v + 1L}, s))", {}, {"s": ty.BagType(ty.LONG)})
+    >>> show(attempted(term).total)
+    'reduce(+, cMap(λv. {try_add(v, 1L)}, s))'
+    >>> show(attempted(term).missing)
+    'reduce(+, cMap(λv. if is_null(try_add(v, 1L)) and not is_null(v) then {1L} else {}:{long}, s))'
+    """
+    if not isinstance(term, Reduce) or not isinstance(term.monoid, Aggregate):
+        return None
+    try:
+        total = Reduce(term.monoid, _attempted_elements(term.source), span=term.span)
+        missing = Reduce(SUM, _missing_elements(term.source), span=term.span)
+    except _NoArithmetic:
+        return None
+    place = next((part.span for part in subterms(term.source) if leaves_its_range(part)), term.span)
+    return AttemptedAggregate(total, term.monoid, None if _is_nothing(missing.source) else missing, place)
+
+
+class _NoArithmetic(Exception):
+    """Something leaves its range that is no element, or is of other functions than these."""
+
+
+def _attempted_elements(bag: Term) -> Term:
+    """Raises: _NoArithmetic."""
+    match bag:
+        case Single(item):
+            attempt = _attempted_condition if item.type == ty.BOOL else _attempted
+            return Single(attempt(item), span=bag.span)
+        case Empty():
+            return bag
+        case If(condition, then, otherwise):
+            branches = _attempted_elements(then), _attempted_elements(otherwise)
+            return If(_attempted_condition(condition), *branches, span=bag.span)
+        case CMap(Lambda(param, body), source) if not may_overflow(source):
+            return CMap(Lambda(param, _attempted_elements(body)), source, span=bag.span)
+        case Union(left, right):
+            return Union(_attempted_elements(left), _attempted_elements(right), span=bag.span)
+        case _ if not may_overflow(bag):
+            return bag
+        case _:
+            raise _NoArithmetic
+
+
+def _missing_elements(bag: Term) -> Term:
+    """A 1 for each that leaves its range. What cannot is nothing."""
+    match bag:
+        case Single(item):
+            return guard(_leaves(item), Single(Lit(1, ty.LONG)))
+        case If(condition, then, otherwise):
+            attempted, rest = _attempted_condition(condition), (_missing_elements(then), _missing_elements(otherwise))
+            inside = NOTHING if all(map(_is_nothing, rest)) else If(attempted, *rest)
+            leaves = _leaves(condition)
+            return If(leaves, Single(Lit(1, ty.LONG)), inside) if leaves != FALSE else inside
+        case CMap(Lambda(param, body), source):
+            inner = _missing_elements(body)
+            return NOTHING if _is_nothing(inner) else CMap(Lambda(param, inner), source)
+        case Union(left, right):
+            both = _missing_elements(left), _missing_elements(right)
+            return Union(*both)
+        case _:
+            return NOTHING
+
+
+NOTHING = Empty(ty.BagType(ty.LONG))
+FALSE = Lit(False, ty.BOOL)
+
+
+def guard(condition: Term, then: Term) -> Term:
+    return NOTHING if condition == FALSE else If(condition, then, NOTHING)
+
+
+def _is_nothing(bag: Term) -> bool:
+    match bag:
+        case Union(left, right):
+            return _is_nothing(left) and _is_nothing(right)
+        case _:
+            return isinstance(bag, Empty)
+
+
+# --- what is attempted ------------------------------------------------------------------------------------------------
+
+
+def _attempted(number: Term) -> Term:
+    """A number that is missing where it leaves its range.
+
+    Raises: _NoArithmetic.
+    """
+    if not may_overflow(number):
+        return number
+    match number:
+        case Prim(function, args) if function in fn.ATTEMPTS and number.type in fn.INT_RANGES:
+            return Prim(fn.ATTEMPTS[function], tuple(map(_attempted, args)), span=number.span)
+        case Prim(function, args) if function in fn.ATTEMPTS and not leaves_its_range(number):
+            return Prim(function, tuple(map(_attempted, args)), span=number.span)
+        case Cast(inner, t) if inner.type in fn.INT_RANGES and t in (ty.LONG, ty.DOUBLE, ty.FLOAT):
+            return Cast(_attempted(inner), t, span=number.span)
+        case _:
+            raise _NoArithmetic
+
+
+def _attempted_condition(condition: Term) -> Term:
+    """A condition that does not hold, or is missing, where it leaves the range of its numbers.
+
+    Raises: _NoArithmetic.
+    """
+    if not may_overflow(condition):
+        return condition
+    match condition:
+        case Prim(function, args) if function in (fn.AND, fn.OR, fn.NOT):
+            return Prim(function, tuple(map(_attempted_condition, args)), span=condition.span)
+        case Prim(function, args) if function in (*_COMPARISONS, fn.IS_NULL):
+            return Prim(function, tuple(map(_attempted, args)), span=condition.span)
+        case _:
+            raise _NoArithmetic
+
+
+_COMPARISONS = (fn.EQ, fn.NE, fn.LT, fn.LE, fn.GT, fn.GE)
+
+
+def _leaves(term: Term) -> Term:
+    """Whether a number, or a condition, leaves its range where the query evaluates it."""
+    if not may_overflow(term):
+        return FALSE
+    match term:
+        case Prim(fn.AND, (left, right)):
+            return _or(_leaves(left), _and(_is_not(_attempted_condition(left), False), _leaves(right)))
+        case Prim(fn.OR, (left, right)):
+            return _or(_leaves(left), _and(_is_not(_attempted_condition(left), True), _leaves(right)))
+        case Prim(function, args) if function in (fn.NOT, fn.IS_NULL, *_COMPARISONS):
+            return reduce(_or, map(_leaves, args))
+        case _:
+            leaves: Term = Prim(fn.IS_NULL, (_attempted(term),))
+            given = (_not(Prim(fn.IS_NULL, (operand,))) for operand in dict.fromkeys(_operands(term)))
+            return reduce(_and, given, leaves)
+
+
+def _is_not(condition: Term, value: bool) -> Term:
+    """Whether a condition is missing, or the other truth value."""
+    wanted = condition if value is False else _not(condition)
+    return _or(Prim(fn.IS_NULL, (condition,)), wanted)
+
+
+def _or(left: Term, right: Term) -> Term:
+    if FALSE in (left, right):
+        return right if left == FALSE else left
+    return Prim(fn.OR, (left, right))
+
+
+def _and(left: Term, right: Term) -> Term:
+    return FALSE if FALSE in (left, right) else Prim(fn.AND, (left, right))
+
+
+def _not(condition: Term) -> Term:
+    return Prim(fn.NOT, (condition,))
+
+
+def _operands(number: Term) -> Iterator[Term]:
+    """What the arithmetic is over, of which anything may be missing."""
+    match number:
+        case Lit():
+            return
+        case Prim(_, args) if may_overflow(number):
+            for arg in args:
+                yield from _operands(arg)
+        case Cast(inner, _) if may_overflow(number):
+            yield from _operands(inner)
+        case _:
+            yield number
