@@ -68,14 +68,23 @@ def _head(expr: syntax.Select, scope: Scope) -> Term:
 
 
 def _order_key(order: syntax.OrderBy, scope: Scope) -> Term:
-    parts = []
+    parts = list[Term]()
     for key, _ in _order_keys(order):
+        if (place := _place(key)) is not None:
+            problem = f"`order by {place}` is the same for all rows: a column is written, not counted"
+            behind = "; if it is an argument behind a select, put the select in brackets" if parts else ""
+            raise UserError(problem, key.span, f"write the expression itself, as in `order by x.name`{behind}")
         term = scope.translate(key)
         if not ty.is_ordered(term.type):
             hint = CAST_HINT if term.type == ty.ANY else None
             raise UserError(f"values of type {term.type} have no order", key.span, hint)
         parts.append(term)
     return Tup(tuple(parts))
+
+
+def _place(key: syntax.Expr) -> int | None:
+    """What in SQL is a place in the head."""
+    return key.value if isinstance(key, syntax.IntLit) else None
 
 
 def _order_keys(order: syntax.OrderBy) -> list[tuple[syntax.Expr, bool]]:
@@ -123,7 +132,10 @@ def _finish(expr: syntax.Select, heads: Term, scope: Scope, within: Scope) -> Te
 
 def _is_meant_as_key(key: syntax.GroupKey) -> None:
     """Raises: UserError for a select that has neither a name nor brackets: in a tuple of selects, the one behind
-    `group by x,` is read as a second key."""
+    `group by x,` is read as a second key; and for a number, which is no place in the head."""
+    if key.pattern is None and (place := _place(key.expr)) is not None:
+        problem = f"`group by {place}` is one group of all rows: a column is written, not counted"
+        raise UserError(problem, key.span, "write the expression itself; one group of all rows is `group by k: 1`")
     if isinstance(key.expr, syntax.Select) and key.pattern is None and key.expr.span.text.startswith("select"):
         hint = "put the select before it in brackets, or this one if it is a key"
         raise UserError("this select is read as one more key of the `group by` before it", key.span, hint)

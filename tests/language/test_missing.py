@@ -155,11 +155,11 @@ CASES = {
     ),
     # --- bags compare as bags, wherever they are
     "ties in an order": Case(
-        "select (select x from x in {p.V, {2, 1}, {1, 3}} order by 1) from p in P where p.K > 2",
+        "select (select x from x in {p.V, {2, 1}, {1, 3}} order by true) from p in P where p.K > 2",
         Bag([[Bag([1, 2]), SOME, Bag([1, 3])]] * 2),
     ),
     "ties in a descending order": Case(
-        "select first(select x from x in {(1, p.V), (1, {3, 1}), (1, {1, 2})} order by 1 desc) from p in P "
+        "select first(select x from x in {(1, p.V), (1, {3, 1}), (1, {1, 2})} order by true desc) from p in P "
         "where p.K > 2",
         Bag([(1, Bag([1, 2]))] * 2),
     ),
