@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, Self, TypeAlias, TypeVar
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.variables import stream_names
 from mrql.algebra.build import Expr
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
@@ -24,7 +25,6 @@ from mrql.algebra.notation.typecheck import first_fault
 from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.pipeline import PlanOptions, plan_query
 from mrql.runtime.reference.view import ReferenceView
 

@@ -15,7 +15,7 @@ import pytest
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
-from mrql.algebra.analysis.variables import alpha_equal
+from mrql.algebra.analysis.variables import alpha_equal, stream_names
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.evaluation.merge import combine
 from mrql.algebra.monoids import BAG, Keyed, ProductMonoid, is_group
@@ -26,7 +26,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value, close, same
 from mrql.algebra.values.zset import ZSet
 from mrql.explain.lineage import lineage_of
-from mrql.rewrite.analysis.infer_merge import infer, stream_names
+from mrql.rewrite.analysis.infer_merge import infer
 from mrql.rewrite.analysis.multilinear import label_occurrences, stream_of
 from mrql.rewrite.incremental.answer import drop_lineage
 from mrql.rewrite.incremental.diminish import diminish

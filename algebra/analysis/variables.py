@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
 
 import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import children, map_children, subterms
 from mrql.algebra.terms import CMap, Lambda, Let, Nth, PAny, Pattern, PTuple, PVar, Repeat, Stream, Term, Tup, Var
+
+T = TypeVar("T")
 
 
 @attrs.define
@@ -75,10 +78,29 @@ def binder(term: Term) -> Pattern | None:
 
 
 MOST_REMEMBERED_TERMS = 20_000
-"""Of so many terms at most it is remembered which variables are free."""
+"""Of so many terms at most it is remembered what has been found."""
 
-_FREE: dict[int, tuple[Term, frozenset[str]]] = {}
-"""By the identity of a term: the term, which is kept so that no other can have it, and its free variables."""
+
+@attrs.define
+class Remembered(Generic[T]):
+    """What has been found of terms, by their identity: passes ask of the same ones again and again."""
+
+    _known: dict[int, tuple[Term, T]] = attrs.field(factory=dict, init=False)
+    """By the identity of a term: the term, which is kept so that no other can have it, and what it has."""
+
+    def get(self, term: Term) -> T | None:
+        known = self._known.get(id(term))
+        return None if known is None else known[1]
+
+    def put(self, term: Term, found: T) -> T:
+        if len(self._known) >= MOST_REMEMBERED_TERMS:
+            self._known.clear()
+        self._known[id(term)] = term, found
+        return found
+
+
+_FREE = Remembered[frozenset[str]]()
+_STREAMS = Remembered[tuple[str, ...]]()
 
 
 def free_vars(term: Term) -> frozenset[str]:
@@ -88,12 +110,8 @@ def free_vars(term: Term) -> frozenset[str]:
     inner = children(term)
     if not inner:
         return frozenset()
-    known = _FREE.get(id(term))
-    if known is None:
-        if len(_FREE) >= MOST_REMEMBERED_TERMS:
-            _FREE.clear()
-        known = _FREE[id(term)] = term, _free(term, inner)
-    return known[1]
+    known = _FREE.get(term)
+    return _FREE.put(term, _free(term, inner)) if known is None else known
 
 
 def _free(term: Term, inner: tuple[Term, ...]) -> frozenset[str]:
@@ -118,6 +136,19 @@ def all_names(term: Term) -> frozenset[str]:
 def source_names(term: Term) -> frozenset[str]:
     """The names of the streams and tables that the term reads."""
     return frozenset(part.name for part in subterms(term) if isinstance(part, Stream))
+
+
+def stream_names(term: Term) -> tuple[str, ...]:
+    """The streams (not the static tables) that a term reads, each once, in the order of the text."""
+    if isinstance(term, Stream):
+        return () if term.static else (term.name,)
+    inner = children(term)
+    if not inner:
+        return ()
+    known = _STREAMS.get(term)
+    if known is None:
+        known = _STREAMS.put(term, tuple(dict.fromkeys([name for child in inner for name in stream_names(child)])))
+    return known
 
 
 def taken_names(term: Term) -> frozenset[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 import attrs
 
 from mrql.algebra.analysis.traversal import map_children, subterms
+from mrql.algebra.analysis.variables import stream_names
 from mrql.algebra.catalog import item_type
 from mrql.algebra.errors import UserError
 from mrql.algebra.row_key import RowKey, fields_of
@@ -28,7 +29,6 @@ from mrql.api.notebook import print_text, query_repr
 from mrql.api.plan_arguments import PlanArguments, view_options
 from mrql.api.view import View
 from mrql.explain import explain_graph, explain_html, explain_trace, require_incremental
-from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.passes import Trace
 from mrql.rewrite.pipeline import normal_form, plan_query
 from mrql.rewrite.plan.circuit import Circuit, circuit_of

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mrql.algebra.analysis.variables import stream_names
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import LOOP_MAX_STEPS
 from mrql.jobs.loading import compile_over_files, versions_of
 from mrql.jobs.planning import plan_options
 from mrql.parser.includes import text_of
-from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.pipeline import plan_query
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan

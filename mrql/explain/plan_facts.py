@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from mrql.algebra.analysis.variables import free_vars
+from mrql.algebra.analysis.variables import free_vars, stream_names
 from mrql.algebra.evaluation.recursive_functions import PythonFunction, rows_through_python
 from mrql.algebra.monoids import (
     BAG,
@@ -31,7 +31,7 @@ from mrql.algebra.terms import Term, Tup
 from mrql.explain.differences import STAGED, Difference, differences
 from mrql.explain.lineage import Lineage, lineage_of
 from mrql.explain.tables import StoredTable, stage_tables
-from mrql.rewrite.analysis.infer_merge import infer, stream_names
+from mrql.rewrite.analysis.infer_merge import infer
 from mrql.rewrite.analysis.multilinear import label_occurrences
 from mrql.rewrite.passes import Trace
 from mrql.rewrite.pipeline import normal_form

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
+from mrql.algebra.analysis.variables import stream_names
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import EngineError, UserError
 from mrql.jobs.batch import sources_of
@@ -23,7 +24,6 @@ from mrql.jobs.kept_aside import keep_aside
 from mrql.monitoring.logs import logged
 from mrql.monitoring.watch import Operation, Watch
 from mrql.output.console_sink import ConsoleSink
-from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.identity import identities

@@ -12,10 +12,10 @@ from random import Random
 
 import attrs
 
+from mrql.algebra.analysis.variables import stream_names
 from mrql.algebra.row_key import RowKey
 from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag
-from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.pipeline import PlanOptions, plan_query
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.verify.engines import Start, as_rows

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from mrql.algebra.analysis.traversal import subterms
-from mrql.algebra.analysis.variables import free_vars, pattern_vars
+from mrql.algebra.analysis.variables import free_vars, pattern_vars, stream_names
 from mrql.algebra.monoids import BAG, INVARIANT, Keyed, Monoid, ProductMonoid
 from mrql.algebra.terms import (
     Cast,
@@ -200,21 +200,12 @@ def _bind(growth: Growth, pattern: Pattern, merged: Monoid) -> Growth:
 def _grows(term: Term, growth: Growth) -> bool:
     """Whether anything in the term changes."""
     growing = {name for name, m in growth.items() if m != INVARIANT}
-    if not growing:
-        return False
-    if free_vars(term) & growing:
-        return True
-    return any(isinstance(t, Stream) and not t.static and t.name in growing for t in subterms(term))
+    return not growing.isdisjoint(free_vars(term)) or not growing.isdisjoint(stream_names(term))
 
 
 def is_linear(term: Term, variable: str) -> bool:
     """Whether `[variable: ⊎] ⊢ term : ⊎`."""
     return infer(term, {variable: BAG}) == BAG
-
-
-def stream_names(term: Term) -> tuple[str, ...]:
-    """The streams (not the static tables) that a term reads, each once, in the order of the text."""
-    return tuple(dict.fromkeys(t.name for t in subterms(term) if isinstance(t, Stream) and not t.static))
 
 
 def infer_multilinear(term: Term) -> Monoid | None:

@@ -28,6 +28,7 @@ from mrql.algebra.analysis.variables import (
     alpha_equal,
     bound_names,
     free_vars,
+    stream_names,
     taken_names,
 )
 from mrql.algebra.errors import InternalError
@@ -48,7 +49,7 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.rewrite.analysis.infer_merge import infer_merge, overlay, stream_names
+from mrql.rewrite.analysis.infer_merge import infer_merge, overlay
 from mrql.rewrite.analysis.multilinear import is_multilinear, label_occurrences
 from mrql.rewrite.incremental.answer import keyed_answer, value_term
 from mrql.rewrite.incremental.derived_streams import DerivedStreams, reads_streams

@@ -13,10 +13,9 @@ from functools import reduce
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import PRESENT, MissingScope, may_be_missing
 from mrql.algebra.analysis.traversal import subterms
-from mrql.algebra.analysis.variables import Names, alpha_equal, substitute_streams
+from mrql.algebra.analysis.variables import Names, alpha_equal, stream_names, substitute_streams
 from mrql.algebra.errors import InternalError
 from mrql.algebra.terms import CMap, CoGroup, GroupBy, Lambda, Pattern, PTuple, Stream, Term, Union
-from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.analysis.multilinear import is_multilinear, summands
 from mrql.rewrite.incremental.lineage import joins_elements
 from mrql.rewrite.loops.diffuse import Diffused
@@ -29,7 +28,7 @@ from mrql.rewrite.plan.threshold import NOTHING, Threshold
 
 
 def reads_streams(term: Term) -> bool:
-    return any(isinstance(t, Stream) and not t.static for t in subterms(term))
+    return bool(stream_names(term))
 
 
 class DerivedStreams:

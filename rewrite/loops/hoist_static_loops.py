@@ -15,9 +15,8 @@ from collections.abc import Set
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import map_children
-from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, taken_names
+from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, stream_names, taken_names
 from mrql.algebra.terms import Repeat, Stream, Term
-from mrql.rewrite.analysis.infer_merge import stream_names
 
 
 def hoist_static_loops(term: Term, taken: Set[str] = frozenset()) -> tuple[Term, tuple[tuple[str, Term], ...]]:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 import attrs
 
 from mrql.algebra.analysis.traversal import map_children, subterms
-from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, taken_names
+from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, stream_names, taken_names
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
-from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.loops.diffuse import Diffused, diffuse, diffuse_obstacle
 from mrql.rewrite.loops.monotone import NotAdding
 from mrql.rewrite.loops.semi_naive import Fixpoint, fixpoint

@@ -15,13 +15,13 @@ import duckdb
 import pytest
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.variables import stream_names
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.algebra.values.zset import ZSet
 from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
-from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.runtime.files.quarantine import fail
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sources.files import read_source

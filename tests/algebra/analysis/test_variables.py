@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import bottom_up
+from mrql.algebra.analysis.traversal import bottom_up, subterms
 from mrql.algebra.analysis.variables import (
     Names,
     all_names,
@@ -21,13 +21,14 @@ from mrql.algebra.analysis.variables import (
     pattern_term,
     pattern_vars,
     rename_pattern,
+    stream_names,
     substitute,
 )
 from mrql.algebra.evaluation.evaluate import bind, evaluate
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.printer import show, show_pattern
 from mrql.algebra.notation.typecheck import check
-from mrql.algebra.terms import CMap, Lambda, Let, PAny, Pattern, PTuple, PVar, Term, Var
+from mrql.algebra.terms import CMap, Lambda, Let, PAny, Pattern, PTuple, PVar, Stream, Term, Var
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value, same
 from tests.support.strategies import (
@@ -263,3 +264,12 @@ def test_matching_is_let(case: tuple[Pattern, Term]) -> None:
     expected = bind(pattern, value)
     assert found.keys() == expected.keys()
     assert all(same(found[name], expected[name]) for name in found)
+
+
+@given(terms(ty.BagType(ty.LONG)))
+def test_streams_are_named_in_the_order_of_the_text(term: Term) -> None:
+    """Each once, without the tables; of a term that was asked for before as of another that is equal to it."""
+    read = [part.name for part in subterms(term) if isinstance(part, Stream) and not part.static]
+    for _ in range(2):
+        assert stream_names(term) == tuple(dict.fromkeys(read))
+    assert stream_names(parse(show(term), STREAMS)) == stream_names(term)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import map_children
-from mrql.algebra.analysis.variables import Names
+from mrql.algebra.analysis.variables import Names, stream_names
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.evaluation.merge import combine
 from mrql.algebra.monoids import BAG, Keyed, Monoid, ProductMonoid
@@ -42,7 +42,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.exact_sums import Total
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.analysis.infer_merge import infer, infer_multilinear, overlay, stream_names
+from mrql.rewrite.analysis.infer_merge import infer, infer_multilinear, overlay
 from mrql.rewrite.analysis.multilinear import label_occurrences, stream_of
 from mrql.rewrite.incremental.answer import drop_lineage
 from mrql.rewrite.normalize.extract_joins import extract_joins
