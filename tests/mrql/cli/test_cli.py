@@ -30,7 +30,8 @@ def mrql(*args: str | Path, env: dict[str, str] | None = None) -> subprocess.Com
 
 
 def in_this_process(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs the command over the Spark session that the tests share."""
+    """Runs the command here, which takes none of the second that a process takes to start; on Spark, over the session
+    that the tests share."""
     done = CliRunner().invoke(main, [*map(str, args)])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -39,8 +40,7 @@ def in_this_process(*args: str | Path) -> subprocess.CompletedProcess[str]:
 
 def on(engine: str, *args: str | Path) -> subprocess.CompletedProcess[str]:
     """Runs the command on an engine."""
-    run = mrql if engine == "reference" else in_this_process
-    return run(*args, "--engine", engine)
+    return in_this_process(*args, "--engine", engine)
 
 
 @pytest.fixture(params=["reference", pytest.param("spark", marks=pytest.mark.spark)])
@@ -77,7 +77,6 @@ def test_check_and_explain_need_no_java_and_are_quick(home: Path) -> None:
     """`check` and `explain` run where no Java is, in under a second once the files are in memory."""
     env = without_java(home)
     for command in ("check", "explain"):
-        mrql(command, home / "q.mrql", env=env)
         times = []
         for _ in range(2):
             started = time.perf_counter()
@@ -124,10 +123,10 @@ def test_arguments_of_a_query(home: Path) -> None:
     text = 'select y * (args[1] as long) from (k, y) in source(csv, args[0], ",", type((long, double)));'
     (home / "args.mrql").write_text(text)
     options = ("--data", home, "--engine", "reference", "--format", "json")
-    done = mrql("run", home / "args.mrql", "s", "10", *options)
+    done = in_this_process("run", home / "args.mrql", "s", "10", *options)
     assert sorted(json.loads(done.stdout)["value"]) == [20.0, 30.0, 40.0, 50.0]
-    assert mrql("check", home / "args.mrql", "s", "10").stdout.endswith("bag(double)\n")
-    done = mrql("run", home / "args.mrql", *options)
+    assert in_this_process("check", home / "args.mrql", "s", "10").stdout.endswith("bag(double)\n")
+    done = in_this_process("run", home / "args.mrql", *options)
     assert done.returncode == 1
     assert "there is no element 0 in a list of 0" in done.stderr
     assert "the arguments of a query follow its file: `mrql run FILE ARGUMENT…`" in done.stderr
@@ -143,14 +142,14 @@ def test_patterns_in_paths(tmp_path: Path, pattern: str) -> None:
     (tmp_path / "s.mrql").write_text(f's = stream(csv, "{pattern}", ",", type(long)); count(s);\n')
     options = ("--data", tmp_path, "--engine", "reference", "--format", "json")
     for command in (("run", tmp_path / "q.mrql"), ("stream", tmp_path / "s.mrql", "--once")):
-        done = mrql(*command, *options)
+        done = in_this_process(*command, *options)
         assert (done.returncode, json.loads(done.stdout)["value"]) == (0, 2), done.stderr
 
 
 def test_run_needs_its_directories(tmp_path: Path) -> None:
     """`run` waits for nothing: a directory that is not there is a mistake, in a stream too."""
     (tmp_path / "q.mrql").write_text('e = stream(csv, "missing", ",", type(long));\ncount(e);\n')
-    done = mrql("run", tmp_path / "q.mrql", "--data", tmp_path, "--engine", "reference")
+    done = in_this_process("run", tmp_path / "q.mrql", "--data", tmp_path, "--engine", "reference")
     assert done.returncode == 1
     assert f"{tmp_path}/q.mrql:1:5: error: no such file or directory: {tmp_path}/missing" in done.stderr
 
@@ -213,7 +212,7 @@ def test_a_wrong_tag(edges: Path, engine: str) -> None:
 
 def test_run_prints_tables(home: Path) -> None:
     """`run` prints an answer as a table by default."""
-    done = mrql("run", home / "q.mrql", "--data", home, "--engine", "reference")
+    done = in_this_process("run", home / "q.mrql", "--data", home, "--engine", "reference")
     assert "_1" in done.stdout
     assert "3 rows" in done.stdout
 
@@ -254,7 +253,7 @@ def test_missing_query_file(home: Path) -> None:
 def test_missing_data_file(home: Path) -> None:
     """A source that is not there is named, with its place in the query."""
     (home / "q2.mrql").write_text('count(source(csv, "none.csv", ",", type((int))));\n')
-    done = mrql("run", home / "q2.mrql", "--data", home, "--engine", "reference")
+    done = in_this_process("run", home / "q2.mrql", "--data", home, "--engine", "reference")
     assert done.returncode == 1
     assert f"q2.mrql:1:7: error: no such file or directory: {home}/none.csv" in done.stderr
 
@@ -270,14 +269,14 @@ def test_missing_data_file(home: Path) -> None:
 def test_malformed_row(home: Path, row: str, reason: str) -> None:
     """A malformed row is named with its file, line and reason."""
     (home / "s" / "c.csv").write_text(f"5,1.0\n{row}\n")
-    done = mrql("run", home / "q.mrql", "--data", home, "--engine", "reference")
+    done = in_this_process("run", home / "q.mrql", "--data", home, "--engine", "reference")
     assert done.returncode == 1
     assert f"{home}/s/c.csv:2:1: error: malformed row: {reason}" in done.stderr
 
 
 def test_bad_options(home: Path) -> None:
     """A setting that is none is bad usage."""
-    assert mrql("run", home / "q.mrql", "--conf", "oops").returncode == 2
+    assert in_this_process("run", home / "q.mrql", "--conf", "oops").returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -303,7 +302,7 @@ def test_what_memory_sets() -> None:
 def test_stream_without_a_stream(home: Path) -> None:
     """`stream` refuses a file in which nothing is a stream."""
     (home / "q3.mrql").write_text("1 + 1;\n")
-    done = mrql("stream", home / "q3.mrql", "--engine", "reference", "--once")
+    done = in_this_process("stream", home / "q3.mrql", "--engine", "reference", "--once")
     assert done.returncode == 1
     assert "has no expression that reads a stream" in done.stderr
 
@@ -322,7 +321,7 @@ def test_deletions_that_are_nowhere(home: Path) -> None:
     (home / "numbers" / "1.csv").write_text("1,2\n")
     source = 'stream(csv, "numbers", ",", type((long, long)), deletions("gnoe"))'
     (home / "deleting.mrql").write_text(f"s = {source}; count(s);")
-    done = mrql("stream", home / "deleting.mrql", "--data", home, "--engine", "reference", "--once")
+    done = in_this_process("stream", home / "deleting.mrql", "--data", home, "--engine", "reference", "--once")
     assert done.returncode == 0
     assert f"{home}/gnoe is not there; nothing is deleted\n" in done.stderr
 
@@ -339,7 +338,7 @@ def test_stream_writes_a_directory_for_each_batch(home: Path, engine: str) -> No
     assert close(read_rows(out / "batch-000000"), Bag([(1, 2.0), (2, 3.0)]))
     assert close(read_rows(out / "batch-000001"), Bag([(1, 3.0), (2, 3.0), (None, 5.0)]))
     assert "batch 1: 2 rows in 1 files, 2 keys touched, 3 state rows" in done.stderr
-    again = mrql("stream", home / "q.mrql", *args)
+    again = in_this_process("stream", home / "q.mrql", *args)
     assert again.returncode == 1
     assert "holds batches already" in again.stderr
 
@@ -365,11 +364,12 @@ def test_stream_over_nothing(home: Path, engine: str) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_spark_finds_the_same_malformed_row(home: Path) -> None:
     """On Spark too a malformed row is named with its file and line, and nothing is put out."""
     (home / "s" / "c.csv").write_text("5,1.0\n6,y\n")
     out = home / "out"
-    done = mrql("stream", home / "q.mrql", "--data", home, "--once", "--output", out)
+    done = in_this_process("stream", home / "q.mrql", "--data", home, "--once", "--output", out)
     assert done.returncode == 1
     assert f'{home}/s/c.csv:2:1: error: malformed row: "y" is not a value of type double' in done.stderr
     assert "Traceback" not in done.stderr
@@ -397,8 +397,8 @@ def test_a_loop_may_take_so_many_steps(home: Path) -> None:
     """`--max-steps` is for loops without a limit; the error says what to do."""
     (home / "loop.mrql").write_text("repeat n = 1 step if n < 50 then n + 1 else n")
     args = ("run", home / "loop.mrql", "--engine", "reference", "--format", "json")
-    assert json.loads(mrql(*args, "--max-steps", "50").stdout)["value"] == 50
-    refused = mrql(*args, "--max-steps", "20")
+    assert json.loads(in_this_process(*args, "--max-steps", "50").stdout)["value"] == 50
+    refused = in_this_process(*args, "--max-steps", "20")
     assert refused.returncode == 1
     assert "loop.mrql:1:1: error: this loop does not end: after 20 steps it still changes" in refused.stderr
     assert "hint: `limit` ends it; `--max-steps N` gives it more steps" in refused.stderr
