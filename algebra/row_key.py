@@ -73,7 +73,7 @@ def _must_have(row: Type, name: str) -> Type:
 
 def is_version(t: Type) -> bool:
     """Whether values of a type tell which is later: they are ordered, without rounding and without NaN."""
-    return ty.is_integral(t) or isinstance(t, ty.DecimalType) or t in (ty.STRING, ty.DATE, ty.TIMESTAMP)
+    return ty.is_integral(t) or isinstance(t, ty.DecimalType) or t in (ty.STRING, ty.DATE, ty.TIMESTAMP, ty.BYTES)
 
 
 def fields_of(row: Type) -> tuple[tuple[str, Type], ...]:

@@ -26,6 +26,7 @@ class Kind(Enum):
     STRING = "string"
     DATE = "date"
     TIMESTAMP = "timestamp"
+    BINARY = "binary"
     DECIMAL = "decimal"
     """Numbers of so many digits, a type for each number of them (`DecimalType`)."""
     ANY = "any"
@@ -38,7 +39,8 @@ class Kind(Enum):
 class Basic:
     """A type of atomic values: `int` has 32 bits, `long` 64, `float` 32, `double` 64; strings are Unicode.
 
-    A `date` is a day of the years 1 to 9999, a `timestamp` one of its microseconds, in UTC. A value of type `any` is a
+    A `date` is a day of the years 1 to 9999, a `timestamp` one of its microseconds, in UTC; `binary` are bytes, in any
+    number. A value of type `any` is a
     JSON value, one of type `XML` an element or a text in one; both are atoms as far as the operators of the algebra are
     concerned, and functions take them apart (`values/json_values.py`, `values/xml_elements.py`). So is one of a
     recursive `data` type, which is known by its name; `XML` is one that there always is.
@@ -145,6 +147,7 @@ DOUBLE = Basic(Kind.DOUBLE)
 STRING = Basic(Kind.STRING)
 DATE = Basic(Kind.DATE)
 TIMESTAMP = Basic(Kind.TIMESTAMP)
+BYTES = Basic(Kind.BINARY)
 ANY = Basic(Kind.ANY)
 XML = Basic(Kind.XML)
 NOTHING = Nothing()

@@ -483,7 +483,7 @@ def _type(t: Written) -> Type:
     return parse_type(t) if isinstance(t, str) else t
 
 
-def _literal_type(value: bool | int | float | Decimal | str | date | None) -> Type:
+def _literal_type(value: bool | int | float | Decimal | str | date | bytes | None) -> Type:
     if isinstance(value, bool):
         return ty.BOOL
     if isinstance(value, int):
@@ -498,4 +498,6 @@ def _literal_type(value: bool | int | float | Decimal | str | date | None) -> Ty
         return found
     if isinstance(value, date):
         return ty.TIMESTAMP if isinstance(value, datetime) else ty.DATE
+    if isinstance(value, bytes):
+        return ty.BYTES
     return ty.NOTHING if value is None else ty.STRING

@@ -179,7 +179,9 @@ def _function_fails(function: Function, args: tuple[Type, ...]) -> bool:
 
 def _cast_fails(source: Type, t: Type) -> bool:
     rounds = ty.is_numeric(source) and (t in ty.FRACTIONS or _has_room(ty.as_decimal(source), t))
-    return not rounds and not ty.fits(source, t) and (source == ty.ANY or t not in (ty.STRING, ty.ANY))
+    if rounds or ty.fits(source, t) or (source, t) == (ty.STRING, ty.BYTES):
+        return False
+    return source == ty.ANY or t not in (ty.STRING, ty.ANY) or (source, t) == (ty.BYTES, ty.STRING)
 
 
 def _has_room(source: ty.DecimalType | None, t: Type) -> bool:

@@ -245,6 +245,8 @@ def _atom(value: Any, t: ty.Basic) -> Value:
             return bool(value)
         case ty.Kind.STRING if isinstance(value, str):
             return str(value)
+        case ty.Kind.BINARY if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value)
         case ty.Kind.DATE if isinstance(value, date) and not isinstance(value, datetime):
             return value
         case ty.Kind.TIMESTAMP if isinstance(value, datetime):

@@ -12,6 +12,7 @@ from decimal import Decimal
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.attempts import ATTEMPTS, NONE_MISSING
+from mrql.algebra.functions.binary import BINARY
 from mrql.algebra.functions.conversion import convert, convert_from, widened
 from mrql.algebra.functions.function import FUNCTIONS, Function, Version, resolved
 from mrql.algebra.functions.lists import AT, LISTS, RANGE, SIZE, SLICE
@@ -167,6 +168,7 @@ __all__ = [
 LIBRARY: Mapping[str, tuple[Function, ...]] = {
     "Numbers": NUMBERS,
     "Strings": STRINGS,
+    "Bytes": BINARY,
     "Dates and timestamps": TIME_FUNCTIONS,
     "Lists": LISTS,
     "Window functions": WINDOW_FUNCTIONS,

@@ -80,6 +80,7 @@ def _log(function: Callable[[float], float]) -> Implementation:
 
 
 def _power(x: Value, y: Value) -> Value:
+    x += 0.0  # there is no −0.0
     if abs(x) == 1 and (math.isinf(y) or math.isnan(y)):
         return math.nan  # as in Java
     try:
@@ -88,9 +89,7 @@ def _power(x: Value, y: Value) -> Value:
         negative = x < 0 and float(y).is_integer() and int(y) % 2 == 1
         return -math.inf if negative else math.inf
     except ValueError:
-        if x != 0:
-            return math.nan
-        return math.copysign(math.inf, x) if float(y).is_integer() and int(y) % 2 == 1 else math.inf
+        return math.nan if x else math.inf
 
 
 def _cube_root(x: float) -> float:

@@ -75,13 +75,21 @@ def _reversed(value: Value) -> Value:
     return value[::-1]
 
 
+def _md5(of: bytes) -> str:
+    return hashlib.md5(of, usedforsecurity=False).hexdigest()
+
+
+def _sha256(of: bytes) -> str:
+    return hashlib.sha256(of).hexdigest()
+
+
 STRINGS: tuple[Function, ...] = (
     Function(
         "length",
-        (version("string -> int", len, "char_length({0})"),),
-        "a string",
-        "the number of characters",
-        (('length("añ")', "2"),),
+        (version("string -> int", len, "char_length({0})"), version("binary -> int", len, "octet_length({0})")),
+        "a string or bytes",
+        "the number of characters, or of bytes",
+        (('length("añ")', "2"), ('length("añ" as binary)', "3")),
     ),
     Function(
         "upper",
@@ -237,19 +245,21 @@ STRINGS: tuple[Function, ...] = (
     Function(
         "md5",
         (
-            version(
-                "string -> string", lambda s: hashlib.md5(s.encode(), usedforsecurity=False).hexdigest(), "md5({0})"
-            ),
+            version("string -> string", lambda s: _md5(s.encode()), "md5({0})"),
+            version("binary -> string", _md5, "md5({0})"),
         ),
-        "a string",
-        "the MD5 sum of its UTF-8, in hexadecimal",
+        "a string or bytes",
+        "the MD5 sum of its UTF-8, or of the bytes, in hexadecimal",
         (('md5("")', '"d41d8cd98f00b204e9800998ecf8427e"'),),
     ),
     Function(
         "sha256",
-        (version("string -> string", lambda s: hashlib.sha256(s.encode()).hexdigest(), "sha2({0}, 256)"),),
-        "a string",
-        "the SHA-256 sum of its UTF-8, in hexadecimal",
+        (
+            version("string -> string", lambda s: _sha256(s.encode()), "sha2({0}, 256)"),
+            version("binary -> string", _sha256, "sha2({0}, 256)"),
+        ),
+        "a string or bytes",
+        "the SHA-256 sum of its UTF-8, or of the bytes, in hexadecimal",
         (('left(sha256("a"), 8)', '"ca978112"'),),
     ),
 )

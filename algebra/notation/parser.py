@@ -209,7 +209,7 @@ class _TermReader:
             case "record":
                 fields = _children(tree)
                 return Rec(tuple((_name(field), self.term(_child(field, 0), scope)) for field in fields))
-            case "number" | "decimal" | "string" | "time" | "boolean" | "null":
+            case "number" | "decimal" | "string" | "time" | "bytes" | "boolean" | "null":
                 return self.literal(tree)
             case _:
                 return self.collection(tree, scope)
@@ -327,6 +327,8 @@ class _TermReader:
                 return Lit(self.text(_token(tree)), ty.STRING)
             case "time":
                 return self.time(tree)
+            case "bytes":
+                return self.bytes(tree)
             case "boolean":
                 return Lit(_token(tree).type == "TRUE", ty.BOOL)
             case _:
@@ -346,6 +348,13 @@ class _TermReader:
             return Lit(fn.convert(token[2:-1], t), t)
         except fn.EvaluationError as error:
             raise self.error(str(error), tree) from None
+
+    def bytes(self, tree: Node) -> Lit:
+        digits = _token(tree)[2:-1]
+        try:
+            return Lit(bytes.fromhex(digits), ty.BYTES)
+        except ValueError:
+            raise self.error(f'"{digits}" has no two hexadecimal digits for each byte', tree) from None
 
     def text(self, token: Token) -> str:
         try:

@@ -178,7 +178,7 @@ def show_literal(term: Lit, types: bool = True) -> str:
     """A constant: `1` is an int, `1L` a long, `1.0` a double, `1.0f` a float,
     `1.50m` a decimal,
     followed by its type if that has other digits, `d"2026-01-31"` a date,
-    `t"2026-01-31 10:20:30"` a timestamp; `null` is followed by its type."""
+    `t"2026-01-31 10:20:30"` a timestamp, `x"00ff"` two bytes; `null` is followed by its type."""
     value, t = term.value, term.type
     if value is None:
         return "null" + (f":{show_type(t)}" if types else "")
@@ -188,6 +188,8 @@ def show_literal(term: Lit, types: bool = True) -> str:
         return "true" if value else "false"
     if isinstance(value, date):
         return f'{"t" if t == ty.TIMESTAMP else "d"}"{fn.show_atom(value)}"'
+    if isinstance(value, bytes):
+        return f'x"{value.hex()}"'
     if t == ty.FLOAT:
         return f"{_show_number(float(single_digits(value)) if value and math.isfinite(value) else value)}f"
     if isinstance(value, Decimal):

@@ -229,6 +229,8 @@ def is_value_of(value: object, t: Type) -> bool:
             return isinstance(value, date) and not isinstance(value, datetime)
         case ty.TIMESTAMP:
             return isinstance(value, datetime) and value.tzinfo is None
+        case ty.BYTES:
+            return isinstance(value, bytes)
         case ty.INT | ty.LONG:
             low, high = fn.INT_RANGES[t]
             return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

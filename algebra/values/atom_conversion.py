@@ -4,12 +4,15 @@ int, long, float, double     among each other; what has no integer, or one out o
 decimal(p, s)                from and to these; rounded to s digits as the digits of its text say, halves away from zero
 date, timestamp              a date is the timestamp at its beginning, a timestamp is on a date
 string                       from any atomic type, and to it where the text is one of its values
+binary                       a string is its UTF-8; bytes that are none of a string are an error
 """
 
 from __future__ import annotations
 
+import binascii
 import math
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -22,6 +25,8 @@ from mrql.algebra.values.decimals import from_text, of_type, out_of_range
 from mrql.algebra.values.values import Value
 
 INT_RANGES = {ty.INT: (-(2**31), 2**31 - 1), ty.LONG: (-(2**63), 2**63 - 1)}
+
+NOT_A_TEXT = "these bytes are no UTF-8"
 
 BLANKS = " \t\n\x0b\f\r"
 # Written so that Java and Python read them alike.
@@ -50,7 +55,9 @@ def convert_atom(value: Value, t: ty.Basic) -> Value:
     Raises: EvaluationError when the value has no counterpart in `t`.
     """
     if t == ty.STRING:
-        return show_atom(value)
+        return _text_of_bytes(value) if isinstance(value, bytes) else show_atom(value)
+    if t == ty.BYTES:
+        return value.encode() if isinstance(value, str) else value
     if isinstance(value, str):
         return parse_atom(value, t)
     if isinstance(t, ty.DecimalType):
@@ -68,6 +75,13 @@ def convert_atom(value: Value, t: ty.Basic) -> Value:
     return unsigned(value if isinstance(value, float) else float(value))  # one that is measured stays so
 
 
+def _text_of_bytes(value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        raise EvaluationError(NOT_A_TEXT) from None
+
+
 def _to_decimal(value: Value, t: ty.DecimalType) -> Value:
     if isinstance(value, float):
         if math.isnan(value) or math.isinf(value):
@@ -83,11 +97,11 @@ def _to_integer(value: Value, t: ty.Basic) -> int:
 
 
 def parse_atom(text: str, t: ty.Basic) -> Value:
-    """The value that a text stands for; blanks around it do not matter.
+    """The value that a text stands for; blanks around it do not matter. Bytes are base64, without blanks.
 
     Raises: EvaluationError where it is none of the type.
     """
-    value = _parsed(text.strip(BLANKS), t)
+    value = from_base64(text) if t == ty.BYTES else _parsed(text.strip(BLANKS), t)
     if value is None:
         raise EvaluationError(f'"{text}" is not a value of type {t}')
     return value
@@ -109,6 +123,19 @@ def _parsed(text: str, t: ty.Basic) -> Value:
     if t == ty.TIMESTAMP and re.fullmatch(TIMESTAMP_TEXT, text):
         return _of_calendar(_timestamp, text)
     return None
+
+
+def from_base64(text: str) -> bytes | None:
+    """The bytes that a text stands for which is written as base64 is, padded; None where it is not.
+
+    >>> from_base64("AP8="), from_base64("AP9="), from_base64("AP8")
+    (b'\\x00\\xff', None, None)
+    """
+    try:
+        found = b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return found if b64encode(found).decode() == text else None
 
 
 def _of_calendar(read: Callable[[str], date], text: str) -> Value:

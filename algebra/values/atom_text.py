@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from base64 import b64encode
 from datetime import date, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
@@ -12,7 +13,7 @@ from mrql.algebra.values.values import Value
 
 
 def show_atom(value: Value) -> str:
-    """An atomic value as a string, written as Spark's `cast(… as string)` does."""
+    """An atomic value as a string, written as Spark's `cast(… as string)` does; bytes as base64, as in Spark's JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -21,6 +22,8 @@ def show_atom(value: Value) -> str:
         return format(value, "f")
     if isinstance(value, datetime):
         return show_timestamp(value)
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     return value.isoformat() if isinstance(value, date) else str(value)
 
 

@@ -19,7 +19,8 @@ from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
 def taken_as(value: Document, t: Type) -> Value:
-    """`e as t` for a JSON value. A string is taken as what its text is a value of, numbers are taken as one another.
+    """`e as t` for a JSON value. A string is taken as what its text is a value of, that of bytes is base64; numbers are
+    taken as one another.
 
     Raises: EvaluationError where the value is none of type `t`.
     """
@@ -27,7 +28,7 @@ def taken_as(value: Document, t: Type) -> Value:
     def atom(found: Json, basic: ty.Basic) -> Value:
         if isinstance(found, str) or (_is_number(found) and ty.is_numeric(basic)):
             with suppress(EvaluationError):
-                return convert_atom(found, basic)
+                return _held_atom(found, basic) if basic == ty.BYTES else convert_atom(found, basic)
         raise _Unfit(found, basic)
 
     try:
@@ -86,8 +87,8 @@ NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 def held(value: Json, t: Type) -> Value:
     """A JSON value read as one of a declared type: of that very type, and not converted; any value has a text.
 
-    Dates and timestamps are strings in JSON, and so are numbers that it has no other form for. A decimal is a number
-    without an exponent, or a string, of no more digits than it has.
+    Dates, timestamps and bytes are strings in JSON, and so are numbers that it has no other form for. A decimal is a
+    number without an exponent, or a string, of no more digits than it has.
 
     Raises: ValueError where it is of another type.
     """
@@ -145,7 +146,7 @@ def _held_atom(value: Json, t: ty.Basic) -> Value:
         case ty.DecimalType() if isinstance(value, int | Decimal) and not isinstance(value, bool):
             if (exact := exactly(value, t)) is not None:
                 return exact
-        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP | ty.Kind.DECIMAL) if isinstance(value, str):
+        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP | ty.Kind.DECIMAL | ty.Kind.BINARY) if isinstance(value, str):
             with suppress(EvaluationError):
                 return parse_atom(value, t)
     raise _Unfit(value, t)

@@ -35,7 +35,7 @@ def _plain(value: Value) -> Json:
         case float() if value == 0 or 1e-3 <= abs(value) < 1e15:
             # Written like the number that stands in a text, so that 0.5 is equal to 0.5.
             return Decimal(repr(value))
-        case date():
+        case date() | bytes():
             return show_atom(value)
         case _:
             return value

@@ -26,6 +26,8 @@ def show_value(value: Value) -> str:
             return json.dumps(value, ensure_ascii=False)
         case bool() | int() | float() | Decimal() | date():
             return show_atom(value)
+        case bytes():
+            return f'unhex("{value.hex().upper()}")'
         case Element():
             return to_xml(value)
         case Document():

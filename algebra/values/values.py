@@ -1,10 +1,10 @@
 """Values as the reference evaluator holds them, and the one order and equality on them.
 
 Tuples are Python tuples, records `Record`s, bags `Bag`s, lists Python lists, decimals those of Python with the digits
-behind the point of their type (`decimals.py`), dates and timestamps those of `datetime` without a time zone, a missing
-value is `None`. `canonical`
-maps each value to a hashable, totally ordered key: equal values have equal keys, numbers compare across types,
-bags compare as bags, NaN equals itself and is greater than any other number, as in Spark.
+behind the point of their type (`decimals.py`), dates and timestamps those of `datetime` without a time zone, bytes
+those of Python, a missing value is `None`. `canonical` maps each value to a hashable, totally ordered key: equal values
+have equal keys, numbers compare across types, bags compare as bags, NaN equals itself and is greater than any other
+number, as in Spark.
 
 A value of type `any` or `XML` is a `Document`, which is known by its text; `json_text` and `xml_elements` say in which
 form.
@@ -22,8 +22,8 @@ from mrql.algebra.showable import written_name
 from mrql.algebra.values.measured import Measured
 
 Value: TypeAlias = Any
-"""A value of the language: a number, a string, a truth value, a date or a timestamp; a tuple, a `Record`, a `Bag` or a
-list of such; a `Document`; None where it is missing."""
+"""A value of the language: a number, a string, a truth value, a date, a timestamp or bytes; a tuple, a `Record`, a
+`Bag` or a list of such; a `Document`; None where it is missing."""
 Canonical: TypeAlias = tuple[Any, ...]
 
 
@@ -130,6 +130,8 @@ def canonical(value: Value) -> Canonical:
         return (8, value.toordinal(), time.isoformat("microseconds") if time else "00:00:00.000000")
     if isinstance(value, Document):
         return (9, value.text)
+    if isinstance(value, bytes):
+        return (10, value)
     raise TypeError(f"not a value of the language: {value!r}")
 
 

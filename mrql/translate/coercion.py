@@ -13,7 +13,7 @@ from mrql.algebra.types import Type
 from mrql.translate.other_names import TYPES_HERE
 from mrql.translate.scope import Globals, Scope
 
-BASIC: dict[str, Type] = {**ty.BASIC}
+BASIC: dict[str, Type] = {name: t for name, t in ty.BASIC.items() if t != ty.BYTES}
 SYNONYMS: dict[str, Type] = {
     name: t
     for names, t in (
@@ -25,6 +25,7 @@ SYNONYMS: dict[str, Type] = {
         ("boolean", ty.BOOL),
         ("varchar text", ty.STRING),
         ("timestamp_ntz datetime", ty.TIMESTAMP),
+        ("binary varbinary bytes bytea blob", ty.BYTES),
     )
     for name in names.split()
 }

@@ -184,6 +184,8 @@ def _constant(t: Type) -> Term:
             return Lit(date(1970, 1, 1), t)
         case ty.Basic(ty.Kind.TIMESTAMP):
             return Lit(datetime(1970, 1, 1), t)
+        case ty.Basic(ty.Kind.BINARY):
+            return Lit(b"", t)
         case ty.Basic(ty.Kind.FLOAT | ty.Kind.DOUBLE):
             return Lit(0.0, t)
         case ty.Basic(ty.Kind.ANY | ty.Kind.XML | ty.Kind.DATA):

@@ -150,6 +150,7 @@ _TYPES: dict[Any, Type] = {
     int: ty.LONG,
     float: ty.DOUBLE,
     str: ty.STRING,
+    bytes: ty.BYTES,
     date: ty.DATE,
     datetime: ty.TIMESTAMP,
     Any: ty.ANY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -240,6 +241,9 @@ def foreign_field(name: str, record: ty.RecordType, span: Span) -> UserError | N
     if foreign == str(ty.ANY):
         hint = f"`{name}: string` takes what is there as a text"
         return UserError(f"the column `{name}` is of type any, and is not read", span, hint)
+    if re.search(rf"\b{ty.BYTES}\b", foreign):  # at first, the language did not have them
+        message = f"the field `{name}`, of type {foreign}, was left out when the checkpoint was written"
+        return UserError(message, span, "say with type(…) what is read, or start with a new checkpoint")
     hint = "make it a text or a number where the data come from; a query that leaves it alone is answered"
     if "timestamp[ns" in foreign:
         hint = "with `truncateTimestamps` a source of parquet reads it to the microsecond"

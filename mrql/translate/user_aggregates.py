@@ -123,6 +123,7 @@ SAMPLES: dict[ty.Type, tuple[Value, ...]] = {
     ty.FLOAT: (1.0, -0.5, 8.0),
     ty.DOUBLE: (1.0, -0.5, 8.0),
     ty.STRING: ("a", "b", "ab"),
+    ty.BYTES: (b"a", b"b", b"ab"),
 }
 
 

@@ -52,6 +52,7 @@ ENDS: Mapping[Type, Sequence[Value]] = {
     ty.FLOAT: (math.nan, math.inf, -0.0),
     ty.DOUBLE: DOUBLES,
     ty.STRING: TEXTS,
+    ty.BYTES: (b"", b"\x00", b"\x7f", b"\x80", b"\xff\x00"),
     ty.DATE: (date(1, 1, 1), date(9999, 12, 31)),
     ty.TIMESTAMP: (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)),
 }

@@ -160,7 +160,7 @@ class AddingStep:
             raise NotAdding("whether there is a row, or its key, depends on the value that is to become better")
 
 
-SCALAR = (*ty.BINARY, ty.BOOL, ty.STRING, ty.DATE, ty.TIMESTAMP)
+SCALAR = (*ty.BINARY, ty.BOOL, ty.STRING, ty.DATE, ty.TIMESTAMP, ty.BYTES)
 """The types whose values are there as a whole or not at all."""
 
 

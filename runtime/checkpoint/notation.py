@@ -171,7 +171,7 @@ def written(value: Any) -> str:
             return f"<{ENUMS[type(value)]}.{value.name}: {value.value!r}>"
         case catalog.Format(name):
             return f"<Format.{name.upper()}: {name!r}>"  # as of an enumeration, which formats were at first
-        case None | bool() | int() | float() | Decimal() | str() | date():
+        case None | bool() | int() | float() | Decimal() | str() | date() | bytes():
             return repr(value)
         case Document():
             return value.text

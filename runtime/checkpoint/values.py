@@ -46,6 +46,8 @@ def to_plain(value: Value) -> Any:
             return {"m": value.isoformat()}
         case date():
             return {"d": value.isoformat()}
+        case bytes():
+            return {"h": value.hex()}
         case Data():
             return {"c": value.text}
         case Total():
@@ -84,6 +86,8 @@ def from_plain(plain: Any) -> Value:
             return datetime.fromisoformat(content)
         case "d":
             return date.fromisoformat(content)
+        case "h":
+            return bytes.fromhex(content)
         case "c":
             return Data(content)
         case "s":

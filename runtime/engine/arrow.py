@@ -18,6 +18,7 @@ _BASIC = {
     ty.DOUBLE: "float64",
     ty.STRING: "string",
     ty.DATE: "date32",
+    ty.BYTES: "binary",
     ty.ANY: "string",
     ty.XML: "string",
     ty.NOTHING: "bool_",

@@ -87,11 +87,11 @@ def json_text(value: Any) -> str:
 
 def to_json(value: Value) -> Any:
     """A value as JSON has it: bags, lists and tuples as arrays, records as objects; infinities and NaN by name,
-    dates and timestamps as strings."""
+    dates, timestamps and bytes as strings."""
     match value:
         case float():
             return unsigned(value) if math.isfinite(value) else show_atom(value)
-        case date():
+        case date() | bytes():
             return show_atom(value)
         case Document():
             return json.loads(value.text)

@@ -56,6 +56,8 @@ _SINGLE: dict[str, Type] = {
     "FloatType": ty.FLOAT,
     "DoubleType": ty.DOUBLE,
     "StringType": ty.STRING,
+    "BinaryType": ty.BYTES,
+    "FixedType": ty.BYTES,
     "DateType": ty.DATE,
     "TimestampType": ty.TIMESTAMP,
     "TimestamptzType": ty.TIMESTAMP,

@@ -46,6 +46,8 @@ def _field(value: Value, t: Type) -> str:
         return show_atom(value if t == ty.BOOL else True)
     if isinstance(value, Document):
         return _quoted(value.text)
+    if isinstance(value, bytes):
+        return f"\\x{value.hex()}"
     if column_type(t) == JSONB:
         return _quoted(json_text(named(_sorted(value), t)))
     return _quoted(value) if isinstance(value, str) else show_atom(value)

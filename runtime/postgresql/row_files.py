@@ -187,6 +187,8 @@ def _converted(texts: pa.Array, column: ReadColumn) -> pa.Array:
             return pc.equal(texts, "t")
         case "bpchar":
             return pc.utf8_rtrim(texts, " ")
+        case "bytea":  # `\x` and its digits
+            return pa.array([None if text is None else _bytes_of(text) for text in texts.to_pylist()], wanted)
         case "float4":  # a double is the nearest one of the `real`, and not of its text
             return pc.add(texts.cast(pa.float32()), pa.scalar(0, pa.float32())).cast(wanted)
         case "int8" if column.type == ty.DOUBLE:
@@ -198,3 +200,8 @@ def _converted(texts: pa.Array, column: ReadColumn) -> pa.Array:
     if isinstance(column.type, ty.DecimalType):
         return pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1").cast(wanted)
     return texts if wanted == pa.string() else texts.cast(wanted)
+
+
+def _bytes_of(text: str) -> bytes:
+    """The bytes of a text that the server writes, where `bytea_output` is `hex`."""
+    return bytes.fromhex(text.removeprefix("\\x"))

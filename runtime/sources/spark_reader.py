@@ -191,6 +191,8 @@ def _value(value: Any, t: Type) -> Value:
             return [_value(part, item) for part in value]
         case ty.DecimalType() if isinstance(value, Decimal):
             return of_type(value, t) if value.is_finite() and of_type(value, t) == value else value
+        case ty.BYTES if isinstance(value, bytearray):
+            return bytes(value)
         case ty.ANY if isinstance(value, str):
             return json_text.document(json_text.read(value))
         case ty.TIMESTAMP if isinstance(value, datetime) and value.tzinfo is not None:

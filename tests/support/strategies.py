@@ -67,7 +67,7 @@ Production: TypeAlias = Callable[[], Term]
 NAMES = ("x", "y", "x1", "k", "S", "if", "reduce", "_v", "in", "λ", "a b", "mod", "min", "T")
 FIELDS = ("A", "B", "in", "x", "C 1")
 MONEY, WIDE = ty.DecimalType(12, 2), ty.DecimalType(38, 10)
-BASIC = (ty.BOOL, ty.INT, ty.LONG, ty.FLOAT, ty.DOUBLE, MONEY, WIDE, ty.STRING, ty.DATE, ty.TIMESTAMP)
+BASIC = (ty.BOOL, ty.INT, ty.LONG, ty.FLOAT, ty.DOUBLE, MONEY, WIDE, ty.STRING, ty.DATE, ty.TIMESTAMP, ty.BYTES)
 DIRECTED = ("+", "-", "*")
 COMPARISONS = (fn.EQ, fn.NE, fn.LT, fn.LE, fn.GT, fn.GE)
 TO_STRING = ("upper", "lower", "trim")
@@ -86,6 +86,7 @@ ODD: Mapping[Type, tuple[Value, ...]] = {
     ty.FLOAT: (math.nan, math.inf, -math.inf, -0.0),
     ty.DOUBLE: (math.nan, math.inf, -math.inf, -0.0, 5e-324, 2.2250738585072014e-308, 1e308, -1e308),
     ty.STRING: ("\ufffd", "\U0001f600", "\U0010ffff", "e\u0301", "\0"),
+    ty.BYTES: (b"\x7f", b"\x80", b"\xff\x00"),
     ty.DATE: (date.min, date.max),
     ty.TIMESTAMP: (datetime.min, datetime.max),
     MONEY: (Decimal("9999999999.99"), Decimal("-9999999999.99")),
@@ -182,6 +183,8 @@ def _tame(t: ty.Basic) -> st.SearchStrategy[Value]:
             return st.booleans()
         case ty.STRING:
             return st.sampled_from(("", "a", "b", "Ab", "ä\n", '"\\'))
+        case ty.BYTES:
+            return st.sampled_from((b"", b"a", b"b", b"ab", b"\xff"))
         case ty.DATE:
             return st.dates()
         case ty.TIMESTAMP:
@@ -341,6 +344,8 @@ class _Generator:
                 return self.conditions(scope, depth)
             case ty.STRING:
                 return self.strings(scope, depth)
+            case ty.BYTES:
+                return self.bytes(scope, depth)
             case ty.DATE | ty.TIMESTAMP:
                 return self.times(t, scope, depth)
             case ty.DecimalType():
@@ -392,7 +397,14 @@ class _Generator:
             lambda: self.prim(fn.PLUS, scope, depth, ty.STRING, ty.STRING),
             lambda: self.prim(fn.FUNCTIONS[self.draw(st.sampled_from(TO_STRING))], scope, depth, ty.STRING),
             lambda: Cast(self.term(ty.LONG, scope, depth), ty.STRING),
+            lambda: self.prim(fn.FUNCTIONS[self.draw(st.sampled_from(("hex", "base64")))], scope, depth, ty.BYTES),
             lambda: self.reduced(self.draw(st.sampled_from((mo.MIN, mo.MAX))), ty.STRING, scope, depth),
+        ]
+
+    def bytes(self, scope: Scope, depth: int) -> list[Production]:
+        return [
+            lambda: Cast(self.term(ty.STRING, scope, depth), ty.BYTES),
+            lambda: self.reduced(self.draw(st.sampled_from((mo.MIN, mo.MAX))), ty.BYTES, scope, depth),
         ]
 
     def times(self, t: ty.Basic, scope: Scope, depth: int) -> list[Production]:

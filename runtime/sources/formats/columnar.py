@@ -248,6 +248,9 @@ _ARROW: dict[str, Type] = {
     "large_string": ty.STRING,
     "string_view": ty.STRING,
     "date32[day]": ty.DATE,
+    "binary": ty.BYTES,
+    "large_binary": ty.BYTES,
+    "binary_view": ty.BYTES,
 }
 
 
@@ -258,6 +261,8 @@ def _single(t: pa.DataType) -> Type | None:
         return ty.TIMESTAMP
     if pa.types.is_decimal(t) and 0 <= t.scale <= t.precision <= ty.MAX_PRECISION:
         return ty.DecimalType(t.precision, t.scale)
+    if pa.types.is_fixed_size_binary(t):
+        return ty.BYTES
     return _ARROW.get(str(t))
 
 

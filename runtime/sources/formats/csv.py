@@ -313,7 +313,7 @@ ONLY_MISSING = "a row whose only value is missing has no line in a csv file; `du
 
 
 def encode_csv(output: Output, answer: Value) -> bytes:
-    """A part file: the cells of a row a line, texts in quotes.
+    """A part file: the cells of a row a line, texts and the base64 of bytes in quotes.
 
     Raises: UserError where there is no line for a row.
     """
@@ -340,7 +340,7 @@ def _field(value: Value) -> str:
     if isinstance(value, str):
         escaped = value.replace('"', '""')
         return f'"{escaped}"'
-    return show_atom(value)
+    return f'"{show_atom(value)}"' if isinstance(value, bytes) else show_atom(value)
 
 
 CSV = FileFormat(

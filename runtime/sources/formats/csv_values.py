@@ -13,6 +13,7 @@ from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions import INT_RANGES, convert, single_from_text, to_single
 from mrql.algebra.functions.number_locales import NumberLocale
 from mrql.algebra.types import Type
+from mrql.algebra.values.atom_conversion import from_base64
 from mrql.algebra.values.file_names import is_odd
 from mrql.algebra.values.values import Value
 from mrql.runtime.files.compression import NOT_UTF8
@@ -56,6 +57,8 @@ def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -
             pattern = options.time_pattern(t, column)
             written = field if pattern is None else pattern.canonical(field)
             found = None if written is None else convert(written, t)
+        elif t == ty.BYTES:
+            found = from_base64(field)
         else:
             found = _number_of(field, t) if options.numbers is None else _local_number_of(field, t, options.numbers)
     if found is None:

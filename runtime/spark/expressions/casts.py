@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
+from mrql.algebra.functions.binary import text_of_bytes_sql
 from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.time_parsing import parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.types import Type
@@ -57,6 +58,8 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
         return from_text(value, target, at)
     if isinstance(target, ty.DecimalType):
         return to_decimal(value, source, target, at)
+    if target == ty.STRING and source == ty.BYTES:
+        return text_of_bytes_sql(value, at)
     if target == ty.STRING and source in ty.FRACTIONS:
         return number_text(value, source, numbered("t"))
     made = f"CAST({value} AS {sql_type(target)})"

@@ -1,10 +1,11 @@
 """Values that come from files as texts, and are read by the language's rules, which are stricter than those of Spark:
-dates and timestamps, and decimals, of which Spark would round the digits away that are too many.
+dates and timestamps, bytes, and decimals, of which Spark would round the digits away that are too many.
 """
 
 from __future__ import annotations
 
 from mrql.algebra import types as ty
+from mrql.algebra.functions.binary import base64_sql
 from mrql.algebra.functions.number_locales import NumberLocale
 from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.functions.time_parsing import date_sql, timestamp_sql
@@ -18,7 +19,7 @@ from mrql.runtime.spark.expressions.layout import sql_type
 
 def is_read_as_text(t: Type) -> bool:
     """Whether values of a basic type come as texts."""
-    return t in (ty.DATE, ty.TIMESTAMP) or isinstance(t, ty.DecimalType)
+    return t in (ty.DATE, ty.TIMESTAMP, ty.BYTES) or isinstance(t, ty.DecimalType)
 
 
 def text_type(t: Type) -> str:
@@ -33,6 +34,8 @@ def value_of(text: str, t: Type) -> str:
             return date_sql(text)
         case ty.TIMESTAMP:
             return timestamp_sql(text)
+        case ty.BYTES:
+            return base64_sql(text)
         case ty.DecimalType():
             return f"if({text} RLIKE '^\\\\s*{decimal_text(t)}\\\\s*\\\\z', CAST({text} AS {sql_type(t)}), NULL)"
         case _:

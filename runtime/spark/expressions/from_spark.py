@@ -36,6 +36,8 @@ def from_spark(value: Any, t: Type) -> Value:
             return [from_spark(v, item) for v in value]
         case ty.DecimalType():
             return of_type(value, t)  # some come with more zeros
+        case ty.Basic(ty.Kind.BINARY):
+            return bytes(value)
         case ty.Basic(ty.Kind.ANY):
             return Document(_shortest(value))
         case ty.Basic(ty.Kind.XML):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
+from mrql.algebra.functions.binary import to_base64_sql
 from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_conversion import BLANKS, NUMBER_TEXT
@@ -93,7 +94,7 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
             string = f"try_variant_get({v}, '$', 'string')"
             shown = f"lower({trimmed(string)})"
             return f"CASE {shown} WHEN 'true' THEN true WHEN 'false' THEN false ELSE {otherwise} END"
-        case ty.DATE | ty.TIMESTAMP:
+        case ty.DATE | ty.TIMESTAMP | ty.BYTES:
             return f"coalesce({_read_from_text(v, t, fresh)}, {otherwise})"
         case ty.DecimalType():
             return f"coalesce({_decimal(v, t, fresh)}, {otherwise})"
@@ -158,6 +159,8 @@ def variant_of(x: str, t: Type, fresh: Fresh) -> str:
             )
         case ty.DATE | ty.TIMESTAMP:
             return f"CAST(CAST({x} AS STRING) AS VARIANT)"
+        case ty.BYTES:
+            return f"CAST({to_base64_sql(x)} AS VARIANT)"
         case ty.Basic() | ty.Nothing():
             return f"CAST({x} AS VARIANT)"
         case ty.RecordType(()):
@@ -203,7 +206,7 @@ def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
 
 
 def _read_from_text(variant: str, t: Type, fresh: Fresh) -> str:
-    """A string as a date, a timestamp or a decimal, a number as the last; missing where it is none."""
+    """A string as a date, a timestamp, bytes or a decimal, a number as the last; missing where it is none."""
     return let(fresh, f"try_variant_get({variant}, '$', 'string')", lambda text: value_of(text, t))
 
 
@@ -221,7 +224,7 @@ def held(variant: str, t: Type, fresh: Fresh) -> str:
                 return f"if({is_null(v)}, NULL, {record_sql(parts)})"
 
             return let(fresh, variant, parts_of)
-        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP | ty.Kind.DECIMAL):
+        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP | ty.Kind.BINARY | ty.Kind.DECIMAL):
             return _read_from_text(variant, t, fresh)
         case ty.Basic():
             return f"try_variant_get({variant}, '$', '{sql_type(t).lower()}')"
@@ -244,7 +247,7 @@ def unfit(variant: str, t: Type, fresh: Fresh) -> str:
     match t:
         case ty.Basic(ty.Kind.ANY | ty.Kind.STRING):
             return "false"
-        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
+        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP | ty.Kind.BINARY):
             return f"(NOT {is_null(variant)} AND {_read_from_text(variant, t, fresh)} IS NULL)"
         case ty.DecimalType():
             exact = f"schema_of_variant({variant}) NOT IN ('BOOLEAN', 'DOUBLE')"

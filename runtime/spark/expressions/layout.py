@@ -127,6 +127,7 @@ def sql_type(t: Type, timestamp: str = "TIMESTAMP_NTZ", date: str = "DATE") -> s
                 ty.Kind.STRING: "STRING",
                 ty.Kind.DATE: date,
                 ty.Kind.TIMESTAMP: timestamp,
+                ty.Kind.BINARY: "BINARY",
                 # A VARIANT cannot be compared, grouped or stored by key; its canonical text can (see `json_variant`).
                 ty.Kind.ANY: "STRING",
                 ty.Kind.XML: "STRING",

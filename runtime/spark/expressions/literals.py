@@ -37,6 +37,8 @@ def literal_sql(value: object, t: Type) -> str:
         return f"to_json(parse_json({text_sql(value.text)}))" if has_exponent(value.text) else text_sql(value.text)
     if isinstance(value, str):
         return text_sql(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
     if isinstance(value, date):
         return f"{sql_type(t)}'{show_atom(value)}'"
     if isinstance(value, int):

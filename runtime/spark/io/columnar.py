@@ -36,7 +36,11 @@ def columnar_format(
             return ParsedRows(found[0], [])  # without a column there is one type
         missing = spec.may_lack_columns
         numbers = spec.truncate_timestamps
-        whole = [conformed(df, spec.row, spec.path, missing_columns=missing, nanoseconds=numbers) for df in found]
+        # What Arrow has for bytes, and that is what was asked for, is a text in Spark, if Parquet says it is an ENUM.
+        whole = [
+            conformed(df, spec.row, spec.path, missing_columns=missing, nanoseconds=numbers, enumerations=True)
+            for df in found
+        ]
         rows = reduce(DataFrame.union, whole)
         return ParsedRows(rows, [f"{quote(name)} AS {label(i)}" for i, name in enumerate(rows.columns)])
 

@@ -36,6 +36,8 @@ def _copied(column: str, t: Type) -> str:
     """A value as a field; a missing one has no quotes, the empty string has."""
     if t == ty.STRING:
         text = column
+    elif t == ty.BYTES:
+        return f"coalesce(concat('\\\\x', lower(hex({column}))), '')"
     elif (isinstance(t, ty.Basic | ty.Nothing) and not ty.is_document(t)) or t in (ty.UNIT, ty.RecordType(())):
         plain = converted(column, t, ty.STRING, "")
         return f"coalesce({plain}, '')"

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Column, SourceSpec
+from mrql.algebra.functions.binary import to_base64_sql
 from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.types import Type
 from mrql.runtime.engine.answer import Output
@@ -278,6 +279,8 @@ def csv_line(columns: list[str], types: tuple[Type, ...], at: str) -> str:
             broken = f"raise_error('{at}{LINE_BREAK}')"
             escaped = f"concat('\"', replace({column}, '\"', '\"\"'), '\"')"
             text = f"CASE WHEN {column} RLIKE '[\\\\r\\\\n]' THEN {broken} ELSE {escaped} END"
+        elif t == ty.BYTES:
+            text = f"concat('\"', {to_base64_sql(column)}, '\"')"
         else:
             text = converted(column, t, ty.STRING, "")
         missing = f"raise_error('{at}{ONLY_MISSING}')" if len(columns) == 1 else "''"

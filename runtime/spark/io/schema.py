@@ -15,6 +15,7 @@ from pyspark.sql.types import (
     LongType,
     MapType,
     NullType,
+    StringType,
     StructField,
     StructType,
     VarcharType,
@@ -46,11 +47,17 @@ from mrql.runtime.spark.expressions.layout import label, labels, quote, record_s
 
 
 def conformed(
-    df: DataFrame, row: Type, what: str, *, missing_columns: bool = False, nanoseconds: bool = False
+    df: DataFrame,
+    row: Type,
+    what: str,
+    *,
+    missing_columns: bool = False,
+    nanoseconds: bool = False,
+    enumerations: bool = False,
 ) -> DataFrame:
     """A DataFrame's columns in the order and the types of a row: by name for records, else by position. Where there may
     be `missing_columns`, their values are missing; with `nanoseconds`, a number is taken for a timestamp that has so
-    many since 1970.
+    many since 1970; with `enumerations`, a text is taken for its bytes.
 
     Raises: UserError when a column or a part of one is missing, or of a type that does not widen to the wanted one.
     """
@@ -63,7 +70,7 @@ def conformed(
             made.append(f"CAST(NULL AS {sql_type(wanted)})")
             continue
         have = df.schema.fields[place].dataType
-        wrong = misfit(foreign(have, nanoseconds=nanoseconds), wanted, name)
+        wrong = misfit(foreign(have, nanoseconds=nanoseconds, enumerations=enumerations), wanted, name)
         if wrong is not None:
             raise UserError(f"the {wrong} of {what} {wrong.wrong}")
         made.append(_made(quote(renamed[place]), have, wanted, numbered("j")))
@@ -101,6 +108,7 @@ _SINGLE: Mapping[str, tuple[Type, ...]] = {
     "double": (ty.DOUBLE,),
     "string": (ty.STRING, ty.ANY, ty.XML),
     "variant": (ty.ANY,),
+    "binary": (ty.BYTES,),
     "date": (ty.DATE,),
     "timestamp": (ty.TIMESTAMP,),
     "timestamp_ntz": (ty.TIMESTAMP,),
@@ -108,9 +116,10 @@ _SINGLE: Mapping[str, tuple[Type, ...]] = {
 """What the types of Spark are in the language. Where it is asked for, a text is JSON."""
 
 
-def foreign(t: DataType, *, nanoseconds: bool = False) -> Foreign:
-    """A type of Spark, to be held against one of the language; numbers may be those of `nanoseconds`."""
-    of_part = partial(foreign, nanoseconds=nanoseconds)
+def foreign(t: DataType, *, nanoseconds: bool = False, enumerations: bool = False) -> Foreign:
+    """A type of Spark, to be held against one of the language; numbers may be those of `nanoseconds`, and texts the
+    bytes of `enumerations`, as Arrow has them."""
+    of_part = partial(foreign, nanoseconds=nanoseconds, enumerations=enumerations)
     match t:
         case ArrayType():
             return Sequence(of_part(t.elementType))
@@ -120,6 +129,8 @@ def foreign(t: DataType, *, nanoseconds: bool = False) -> Foreign:
             return Fields(tuple((field.name, of_part(field.dataType)) for field in t.fields))
         case LongType() if nanoseconds:
             return ForeignAtom("bigint", (ty.LONG, ty.TIMESTAMP))
+        case StringType() if enumerations:
+            return ForeignAtom("string", (*_SINGLE["string"], ty.BYTES))
         case CharType() | VarcharType():
             return ForeignAtom(t.simpleString(), _SINGLE["string"])
         case DecimalType():

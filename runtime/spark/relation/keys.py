@@ -132,6 +132,8 @@ def default_sql(t: Type) -> str:
             return "false"
         case ty.Basic(ty.Kind.STRING | ty.Kind.ANY | ty.Kind.XML | ty.Kind.DATA):
             return "''"
+        case ty.Basic(ty.Kind.BINARY):
+            return "X''"
         case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
             return f"{sql_type(t)}'1970-01-01'"
         case ty.Basic():

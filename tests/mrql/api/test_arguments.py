@@ -100,9 +100,10 @@ def test_types_from_schemas(spark: SparkSession) -> None:
     """A DataFrame, a StructType and DDL say the same of a stream, whatever its columns are called."""
     columns = ", ".join(f"{i}L AS {quote(name)}" for i, name in enumerate(NAMES))
     df = spark.sql(
-        f"SELECT {columns}, named_struct('x', 1, 'b', X'00') AS s, X'00' AS gone, 1.5BD AS d, map('a', 1) AS m"
+        f"SELECT {columns}, named_struct('x', 1, 'b', INTERVAL '1' DAY) AS s, INTERVAL '1' DAY AS gone, 1.5BD AS d,"
+        "map('a', 1) AS m"
     )
-    ddl = ", ".join(f"{quote(name)} BIGINT" for name in NAMES) + ", s STRUCT<x: INT, b: BINARY>"
+    ddl = ", ".join(f"{quote(name)} BIGINT" for name in NAMES) + ", s STRUCT<x: INT, b: INTERVAL DAY>"
     ddl += ", d DECIMAL(2, 1), m MAP<STRING, INT>"
     found = mrql.compile("t", t=df)
     assert found.type == mrql.compile("t", t=df.schema).type == mrql.compile("t", t=ddl).type
@@ -116,14 +117,14 @@ def test_types_from_schemas(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("query", "schema", "said"),
     [
-        ("select r.b from r in t", "a INT, b BINARY", "the field `b` is of type binary, which the language does not"),
+        ("select r.b from r in t", "a INT, b INTERVAL DAY", "the field `b` is of type interval day, which the"),
         (
             "select b from <b: b> in t",
-            "a INT, b MAP<INT, BINARY>",
-            "the field `b` is of type map<int,binary>, which the",
+            "a INT, b MAP<INT, INTERVAL DAY>",
+            "the field `b` is of type map<int,interval day>, which the",
         ),
-        ("select r.a.c from r in t", "a STRUCT<b: INT, c: BINARY>", "the field `c` is of type binary"),
-        ("count(t)", "a BINARY", "`t` has no column of a type that the language has, but `a` binary"),
+        ("select r.a.c from r in t", "a STRUCT<b: INT, c: INTERVAL DAY>", "the field `c` is of type interval day"),
+        ("count(t)", "a INTERVAL DAY", "`t` has no column of a type that the language has, but `a` interval day"),
         ("count(t)", "a INT, a INT", "`t` has the column `a` twice"),
         ("count(t)", "a INTT", "the type of the stream `t` is none that Spark can read: "),
     ],

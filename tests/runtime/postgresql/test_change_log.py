@@ -407,6 +407,40 @@ def test_kills(postgresql: Server, table: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+def test_bytes(postgresql: Server, table: str, tmp_path: Path, spark: SparkSession) -> None:
+    """They come from a table and its log, and go to another one, inside nested values as base64."""
+    make_table(postgresql, table, columns="id int, raw bytea")
+
+    def add(values: str) -> None:
+        with postgresql.connect() as connection:
+            connection.execute(f"INSERT INTO {table} VALUES {values}".encode())
+
+    row = "type(<id: int, raw: binary>)"
+    query = "select (r, count(x), collect(x.raw)) from x in t group by r: x.raw;"
+    streams = []
+    for name, source in (("log", "postgresql_cdc"), ("polled", "postgresql")):
+        place = postgresql.address(table) + ("&column=id" if name == "polled" else "")
+        text = f't = stream({source}, "{place}", {row}); {query}'
+        for engine, more in (("reference", {}), ("spark", {"spark": spark})):
+            home = tmp_path / f"{name}-{engine}"
+            home.mkdir()
+            streams.append(Stream(home, text, engine, address=postgresql.address(f"{table}_{name}_{engine}"), **more))
+    add(r"(1, '\x'), (2, '\x00ff5c'), (3, 'a,\012'), (4, NULL), (5, '\x00ff5c')")
+    for stream in streams:
+        stream.run()
+    add(r"(6, '\x80'), (7, '\x00ff5c')")
+    with postgresql.connect() as connection:
+        connection.execute(f"DELETE FROM {table} WHERE id = 0".encode())
+    expected = [(b"", 1), (b"\0\xff\\", 3), (b"a,\n", 1), (b"\x80", 1)]
+    for stream in streams:
+        stream.run()
+        assert stream.address is not None
+        written = postgresql.rows(stream.address.partition("table=")[2])
+        assert sorted(r[:2] for r in written if r[0] is not None) == expected
+        assert {r[2] if r[0] is None else tuple(r[2]) for r in written if r[1] == 3} == {("AP9c",) * 3}
+
+
+@pytest.mark.spark
 def test_a_stream_on_spark(postgresql: Server, table: str, tmp_path: Path, spark: SparkSession) -> None:
     """The same rows, of all types, after each batch and a restart."""
     make_table(postgresql, table)

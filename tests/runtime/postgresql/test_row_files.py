@@ -39,6 +39,8 @@ VALUES: list[tuple[str, str, str, Any]] = [
     ("string", "text", "", ""),
     ("string", "text", 'a"\\.\n,é', 'a"\\.\n,é'),
     ("string", "bpchar", " a  ", " a"),
+    ("binary", "bytea", "\\x", b""),
+    ("binary", "bytea", "\\x00ff5c", b"\x00\xff\\"),
     ("date", "date", "0001-01-01", date(1, 1, 1)),
     ("timestamp", "timestamp", "2026-01-31 10:20:30.000001", datetime(2026, 1, 31, 10, 20, 30, 1)),
     ("timestamp", "timestamptz", "9999-12-31 23:59:59+00", datetime(9999, 12, 31, 23, 59, 59)),

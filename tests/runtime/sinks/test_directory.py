@@ -32,11 +32,17 @@ from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from tests.runtime.checkpoint.streams import GROUPS, Stream, batch_answer, fill
 
-ROWS = Bag([Record({"k": 1, "s": 'a,"b"', "x": 0.5}), Record({"k": 2, "s": "", "x": None})])
-TYPE = parse_type("{<k: long, s: string, x: double>}")
+ROWS = Bag(
+    [
+        Record({"k": 1, "s": 'a,"b"', "x": 0.5, "b": bytes(range(256))}),
+        Record({"k": 2, "s": "", "x": None, "b": b""}),
+        Record({"k": 3, "s": "", "x": None, "b": None}),
+    ]
+)
+TYPE = parse_type("{<k: long, s: string, x: double, b: binary>}")
 READ = {
-    CSV: 'source(csv, "{0}/part-*", ",", type(<k: long, s: string, x: double>))',
-    JSON: 'source(json, "{0}/part-*", type(<k: long, s: string, x: double>))',
+    CSV: 'source(csv, "{0}/part-*", ",", type(<k: long, s: string, x: double, b: binary>))',
+    JSON: 'source(json, "{0}/part-*", type(<k: long, s: string, x: double, b: binary>))',
     PARQUET: 'source(parquet, "{0}/part-*")',
 }
 

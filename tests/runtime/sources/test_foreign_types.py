@@ -239,6 +239,8 @@ WRONG_FILES = [
     ("<S: <X: long>>", pa.struct([("X", pa.map_(pa.string(), pa.int64()))]), "part `S.X` that is of type map<string"),
     ("<S: [long]>", pa.list_(pa.decimal128(10, 2)), "has a part `S[]` that is of type decimal(10, 2), where long was"),
     ("<S: [string]>", pa.list_(pa.binary()), "has a part `S[]` that is of type binary, where string was expected"),
+    ("<S: binary>", pa.string(), "has a column `S` that is of type string, where binary was expected"),
+    ("<S: long>", pa.time64("us"), "has a column `S` that is of type time64[us], where long was expected"),
 ]
 
 

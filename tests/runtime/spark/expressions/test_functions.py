@@ -182,7 +182,8 @@ def _failing(function: Function) -> list[tuple[Call, tuple[Value, ...], str]]:
     found: dict[str, tuple[Call, tuple[Value, ...], str]] = {}
     for call in calls(SEED, ROWS, [function]):
         for row, message in split(call)[1]:
-            found.setdefault(message.split('"')[-1], (call, row, message))
+            if "\n" not in message:  # of a text of several lines, Spark's error has the first
+                found.setdefault(message.split('"')[-1], (call, row, message))
     return list(found.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from base64 import b64encode
 from datetime import date, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
+from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.json_text import read as strictly
 from mrql.algebra.values.values import Bag, Record, same
@@ -27,6 +29,7 @@ from mrql.runtime.sources.directory import static_files
 from mrql.runtime.sources.files import read_source
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import find_malformed, read
+from mrql.runtime.spark.io.schema import conformed
 from mrql.runtime.spark.relation.frame import ColumnNames, flat
 from mrql.runtime.spark.session.errors import translated
 from tests.runtime.sources.test_inference import FIELD as INFERRED
@@ -214,6 +217,69 @@ def test_columns_of_all_files(spark: SparkSession, tmp_path: Path) -> None:
     assert len(assert_same(spark, 'source(parquet, "*.parquet")', tmp_path)) == 3
     given = "type(<b: string, a: double, c: date>), allowMissingColumns"
     assert len(assert_same(spark, f'source(parquet, "*.parquet", {given})', tmp_path)) == 3
+
+
+BYTES = [b"", b"a", b"\xff\x00", "ä\n".encode(), bytes(range(256)), None]
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc"])
+def test_bytes_of_columns(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Alone, of a fixed size, and in lists, structs and maps; with a type, and without."""
+    columns = {
+        "b": pa.array(BYTES, pa.binary()),
+        "l": pa.array(
+            [[{"x": b, "y": 1}] for b in BYTES], pa.list_(pa.struct([("x", pa.binary()), ("y", pa.int64())]))
+        ),
+        "m": pa.array([[("a", b)] for b in BYTES], pa.map_(pa.string(), pa.binary())),
+    }
+    if name == "parquet":
+        columns["f"] = pa.array([None if b is None else b"%3d" % len(b) for b in BYTES], pa.binary(3))
+        columns["g"] = pa.array(BYTES, pa.large_binary())
+    (pq if name == "parquet" else orc).write_table(pa.table(columns), tmp_path / f"1.{name}")
+    found = assert_same(spark, f'source({name}, "1.{name}")', tmp_path)
+    assert Bag(row["b"] for row in found) == Bag(BYTES)
+    given = "type(<l: {<x: binary>}, m: {(string, binary)}, b: binary>)"
+    assert len(assert_same(spark, f'source({name}, "1.{name}", {given})', tmp_path)) == len(BYTES)
+
+
+def test_bytes_that_are_texts(spark: SparkSession, tmp_path: Path) -> None:
+    """In CSV, in JSON and in a path they are base64; what is none is malformed."""
+    texts = [
+        "",
+        '""',
+        "AP8=",
+        "AP9=",
+        "AP8",
+        "A===",
+        "====",
+        "ä",
+        '"YQ=="',
+        " YQ== ",
+        '"YQ== "',
+        "YQ==YQ==",
+        "YW\u0661h",
+    ]
+    texts += [b64encode(b).decode() for b in BYTES if b is not None]
+    (tmp_path / "f.csv").write_text("".join(f"{text},{i}\n" for i, text in enumerate(texts)))
+    found = assert_same(spark, 'source(csv, "f.csv", ",", type((binary, int)))', tmp_path)
+    assert {b for b, _ in found} == {*BYTES, b"\0\xff"}
+    lines = [json.dumps({"a": text.strip('"'), "l": [text]}) for text in texts] + ['{"a": 1}', '{"a": null}', "{}"]
+    (tmp_path / "f.json").write_text("\n".join(lines))
+    assert len(assert_same(spark, 'source(json, "f.json", type(<a: binary>))', tmp_path)) >= len(BYTES)
+    assert_same(spark, 'source(json, "f.json", type(<l: [binary], a: string>))', tmp_path)
+    for value in ("AP8=", "YQ%3D%3D", "%2F%2F%2F%2F", "__HIVE_DEFAULT_PARTITION__"):
+        file = tmp_path / "d" / f"k={value}" / "1.csv"
+        file.parent.mkdir(parents=True)
+        file.write_text("1\n")
+    found = assert_same(spark, 'source(csv, "d", ",", type(<k: binary, n: int>))', tmp_path)
+    assert {row["k"] for row in found} == {b"\0\xff", b"a", b"\xff\xff\xff", None}
+
+
+def test_enumerations_are_bytes(spark: SparkSession) -> None:
+    """Parquet's ENUM, which Arrow reads as bytes, is a text for Spark."""
+    row = ty.RecordType((("e", ty.BYTES), ("l", ty.ListType(ty.BYTES))))
+    df = conformed(spark.sql("SELECT array('ä', NULL) AS l, 'b' AS e"), row, "files", enumerations=True)
+    assert collect_value(df, ty.BagType(row)) == Bag([Record({"e": b"b", "l": ["ä".encode(), None]})])
 
 
 def test_timestamps_of_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
