@@ -172,7 +172,7 @@ def of_one_type(
     alike: dict[tuple[Foreign | None, ...], list[Named]] = {}
     assert isinstance(spec.row, ty.RecordType)
     for file in files:
-        schema = _schema(columnar, path(file))
+        schema = file_schema(columnar, path(file))
         if isinstance(schema, Malformed):
             raise schema.error()
         types = (_foreign(schema.field(name).type) if name in schema.names else None for name in spec.row.names)
@@ -205,13 +205,14 @@ def _other_lists() -> tuple[Callable[[pa.DataType], bool], ...]:
 
 def _as_read(columnar: ArrowReader, spec: SourceSpec, file: Path) -> pa.Schema | Malformed:
     """The columns of a file, of the types that they are read as."""
-    schema = _schema(columnar, file)
+    schema = file_schema(columnar, file)
     if isinstance(schema, Malformed) or not spec.truncate_timestamps:
         return schema
     return nanoseconds.as_microseconds(schema)
 
 
-def _schema(columnar: ArrowReader, file: Path) -> pa.Schema | Malformed:
+def file_schema(columnar: ArrowReader, file: Path) -> pa.Schema | Malformed:
+    """The columns of a file, as Arrow has them."""
     import pyarrow as pa
 
     try:
@@ -290,7 +291,7 @@ def _there(columnar: ArrowReader, spec: SourceSpec, file: Path) -> list[str]:
     assert isinstance(spec.row, ty.RecordType)
     if not spec.may_lack_columns:
         return list(spec.row.names)
-    schema = _schema(columnar, file)
+    schema = file_schema(columnar, file)
     assert not isinstance(schema, Malformed)
     return [name for name in spec.row.names if name in schema.names]
 

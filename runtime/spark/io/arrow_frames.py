@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -141,6 +142,29 @@ def spark_type(t: pa.DataType) -> pa.DataType | None:
         parts = [(field.name, spark_type(field.type)) for field in t]
         return None if any(part is None for _, part in parts) else pa.struct(parts)
     return t if any(check(t) for check in _TAKEN) else None
+
+
+def readable_schema(columns: Iterable[pa.Field]) -> StructType:
+    """Columns of a file as Spark reads them, without the fields of types that it does not have, in structs too;
+    timestamps of nanoseconds are numbers."""
+    fields = [field.with_type(known) for field in columns if (known := _readable(field.type)) is not None]
+    found: StructType = from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
+    return found
+
+
+def _readable(t: pa.DataType) -> pa.DataType | None:
+    if arrow.is_struct(t):
+        parts = [(field.name, part) for field in t if (part := _readable(field.type)) is not None]
+        return pa.struct(parts) if parts else None
+    if arrow.is_list(t) or arrow.is_large_list(t):
+        item = _readable(t.value_type)
+        return None if item is None else pa.list_(item)
+    if arrow.is_map(t):
+        key, value = _readable(t.key_type), _readable(t.item_type)
+        return None if key is None or value is None else pa.map_(key, value)
+    if arrow.is_timestamp(t) and t.unit == "ns":
+        return pa.int64()
+    return pa.binary() if arrow.is_fixed_size_binary(t) else spark_type(t)
 
 
 _TAKEN = (

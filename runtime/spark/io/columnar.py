@@ -6,12 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.types import StructType
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
-from mrql.runtime.sources.formats.columnar import ArrowReader, of_one_type
+from mrql.runtime.files.quarantine import Malformed
+from mrql.runtime.sources.formats.columnar import ArrowReader, file_schema, of_one_type
 from mrql.runtime.spark.expressions.layout import label, quote
+from mrql.runtime.spark.io.arrow_frames import readable_schema
 from mrql.runtime.spark.io.file_reader import file_reader
 from mrql.runtime.spark.io.paths import place_of
 from mrql.runtime.spark.io.schema import conformed
@@ -21,17 +25,33 @@ from mrql.runtime.spark.session.session import settings
 _AS_NUMBERS = {"spark.sql.legacy.parquet.nanosAsLong": "true"}
 """Spark reads no file with a timestamp of nanoseconds otherwise, also where it is not asked for."""
 
+_ILLEGAL = (
+    "UNSUPPORTED_TIME_TYPE",
+    "PARQUET_TYPE_ILLEGAL",
+    "PARQUET_TYPE_NOT_SUPPORTED",
+    "PARQUET_TYPE_NOT_RECOGNIZED",
+)
+"""What Spark says of a file that has a column of a type that it does not have, such as a time of day."""
+
 
 def columnar_format(
     columnar: ArrowReader, load: Callable[[DataFrameReader, Sequence[str]], DataFrame], write: Writer | None = None
 ) -> SparkFormat:
     """A format of such files, by what reads some that are of the same types."""
 
+    def loaded(spark: SparkSession, spec: SourceSpec, paths: Sequence[str]) -> DataFrame:
+        try:
+            return load(file_reader(spark), paths)
+        except AnalysisException as error:
+            if error.getCondition() not in _ILLEGAL:
+                raise
+            return load(file_reader(spark).schema(_asked_for(columnar, spec, place_of(paths[0]))), paths)
+
     def read(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
         # Spark takes the types of one file for those of all.
         alike = [paths] if len(paths) == 1 else of_one_type(columnar, spec, paths, place_of)
         with settings(spark, _AS_NUMBERS):
-            found = [load(file_reader(spark), some) for some in alike]
+            found = [loaded(spark, spec, some) for some in alike]
         if isinstance(spec.row, ty.RecordType) and not spec.row.fields:
             return ParsedRows(found[0], [])  # without a column there is one type
         missing = spec.may_lack_columns
@@ -48,3 +68,12 @@ def columnar_format(
         return of_one_type(columnar, spec, files, Path)
 
     return SparkFormat(read=read, columns=lambda spec: None, apart=apart, write=write)
+
+
+def _asked_for(columnar: ArrowReader, spec: SourceSpec, file: Path) -> StructType:
+    """The columns of a file that are asked for, all if there are none, without what Spark has no types for."""
+    schema = file_schema(columnar, file)
+    assert not isinstance(schema, Malformed)
+    assert isinstance(spec.row, ty.RecordType)
+    names = [name for name in spec.row.names if name in schema.names] or schema.names
+    return readable_schema([schema.field(name) for name in names])

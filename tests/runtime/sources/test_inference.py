@@ -195,6 +195,16 @@ def test_what_was_left_out_is_known_after_a_restart(tmp_path: Path) -> None:
             Stream(tmp_path, text.format(asked)).run()
 
 
+def test_times_of_day(tmp_path: Path) -> None:
+    """They are of no type; the hint says what to write."""
+    pq.write_table(pa.table({"n": [1], "at": [time(10, 20)], "all": [[time(1)]]}), tmp_path / "f.parquet")
+    for asked in ("at", "all"):
+        with pytest.raises(UserError, match=r"is of type .*time64.*, which the language does not have") as caught:
+            compile_over_files(f'select x.{asked} from x in source(parquet, "f.parquet");', base=tmp_path)
+        assert caught.value.hint is not None
+        assert caught.value.hint.startswith("cast it to a text where the data come from")
+
+
 def test_bytes_that_were_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint of before there was a type for them has the rows that it had, and its states."""
     text = 'd = stream(parquet, "d"); {0};'

@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 from base64 import b64encode
-from datetime import date, datetime
+from datetime import date, datetime, time
 from pathlib import Path
 
 import pyarrow as pa
@@ -280,6 +280,34 @@ def test_enumerations_are_bytes(spark: SparkSession) -> None:
     row = ty.RecordType((("e", ty.BYTES), ("l", ty.ListType(ty.BYTES))))
     df = conformed(spark.sql("SELECT array('ä', NULL) AS l, 'b' AS e"), row, "files", enumerations=True)
     assert collect_value(df, ty.BagType(row)) == Bag([Record({"e": b"b", "l": ["ä".encode(), None]})])
+
+
+def test_times_of_day(spark: SparkSession, tmp_path: Path) -> None:
+    """A file that has some is read, without them, as are those of other types that Spark does not have."""
+    for i, t in enumerate((pa.time64("us"), pa.time64("ns"), pa.time32("ms"))):
+        inner = pa.struct([("a", t), ("b", pa.int64())])
+        columns = {
+            "k": pa.array([i], pa.int32() if i else pa.int64()),
+            "t": pa.array([time(10, 20)], t),
+            "s": pa.array([{"a": time(1), "b": i}], inner),
+            "l": pa.array([[{"a": time(1), "b": i}, None]], pa.list_(inner)),
+            "m": pa.array([[("x", {"a": time(1), "b": None})]], pa.map_(pa.string(), inner)),
+            "d": pa.array([datetime(2026, 1, 31, 10)], pa.timestamp("us", "Europe/Berlin")),
+            "n": pa.array([i], pa.timestamp("ns")),
+            "u": pa.array([2**32 - 1], pa.uint32()),
+            "e": pa.array([b"abc"], pa.binary(3)),
+        }
+        pq.write_table(pa.table(columns), tmp_path / f"{i}.parquet")
+    for asked in (
+        "",
+        ", truncateTimestamps",
+        ", type(<k: long>)",
+        ", type(<s: <b: double>, x: int>), allowMissingColumns",
+    ):
+        assert len(assert_same(spark, f'source(parquet, "*.parquet"{asked})', tmp_path)) == 3
+    (row,) = assert_same(spark, 'source(parquet, "0.parquet")', tmp_path)
+    assert row["s"] == Record({"b": 0})
+    assert "t" not in row.fields
 
 
 def test_timestamps_of_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
