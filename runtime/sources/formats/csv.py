@@ -35,7 +35,7 @@ from mrql.runtime.engine.row_format import row_cells
 from mrql.runtime.files.compression import NOT_UTF8, decoded_exactly, fed_lines, is_marked, lines, shown
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats.csv_records import Dialect, Fields, all_records, is_no_record, records
-from mrql.runtime.sources.formats.csv_types import column_types
+from mrql.runtime.sources.formats.csv_types import column_types, wider_type
 from mrql.runtime.sources.formats.csv_values import UnfitField, value_of
 from mrql.runtime.sources.formats.file_format import FileFormat, count_lines
 from mrql.runtime.sources.formats.foreign_types import twice
@@ -64,7 +64,9 @@ def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Val
                 raise ValueError(UNCLEAR_QUOTES)
             yield _weighted(spec, columns, fields)
         except ValueError as error:
-            hint = _hint(spec, place, text, fields) or (error.hint if isinstance(error, UnfitField) else None)
+            hint = _hint(spec, place, text, fields)
+            if isinstance(error, UnfitField):
+                hint = hint or error.hint or _type_hint(spec, error)
             reject(Malformed(file, number, shown(str(error)), shown(text), hint))
 
 
@@ -75,6 +77,21 @@ def _hint(spec: SourceSpec, place: int, text: str, fields: Fields) -> str | None
     if not spec.multiline and Dialect.of(spec).split(text)[1] is not None:
         return OPEN_QUOTE
     return None
+
+
+def _type_hint(spec: SourceSpec, error: UnfitField) -> str | None:
+    """The type that reads a field which came after those that the type of its column was found in."""
+    known = dict(spec.row.fields) if spec.found and isinstance(spec.row, ty.RecordType) else {}
+    if known.get(error.column, ty.STRING) == ty.STRING:
+        return None
+    known[error.column] = wider_type(known[error.column], error.field, error.column, spec.csv)
+    fields = [(name, t) for name, t in known.items() if len(known) <= SHOWN_COLUMNS or name == error.column]
+    more = "" if len(fields) == len(known) else ", …"
+    return f"`type({str(ty.RecordType(tuple(fields)))[:-1]}{more}>)` reads it: what was found in the first rows stays"
+
+
+SHOWN_COLUMNS = 6
+"""So many columns are shown of a type; of more, the one that is meant."""
 
 
 def count_csv(spec: SourceSpec, file: Path) -> int:

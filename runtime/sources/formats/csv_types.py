@@ -41,6 +41,16 @@ def column_types(
     return [ty.STRING if t == ty.NOTHING else t for t in found]
 
 
+def wider_type(known: Type, field: str, column: str, options: CsvOptions) -> Type:
+    """The type of a column of a type that a field does not fit.
+
+    >>> print(wider_type(ty.LONG, "0.5", "a", AS_USUAL), wider_type(ty.LONG, "x", "a", AS_USUAL))
+    double string
+    """
+    both = _of_both(known, field_type(field, options, column), options, column)
+    return ty.STRING if both == known else both
+
+
 def _of_both(a: Type, b: Type, options: CsvOptions, column: str) -> Type:
     """The type of the fields of both; where a pattern is given, a date is not written as a timestamp is."""
     has_pattern = any(options.time_format(t, column) is not None for t in (ty.DATE, ty.TIMESTAMP))

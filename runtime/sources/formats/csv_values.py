@@ -35,9 +35,9 @@ NAMED |= {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf, "
 class UnfitField(ValueError):
     """A field that is no value of its column's type, with what may have been forgotten to say of the source."""
 
-    def __init__(self, reason: str, hint: str | None) -> None:
+    def __init__(self, reason: str, hint: str | None, field: str, column: str) -> None:
         super().__init__(reason)
-        self.hint = hint
+        self.hint, self.field, self.column = hint, field, column
 
 
 def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -> Value:
@@ -47,7 +47,7 @@ def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -
     """
     if t == ty.STRING:
         if is_odd(field):
-            raise UnfitField(f"{NOT_UTF8} (column {column})", None)
+            raise UnfitField(f"{NOT_UTF8} (column {column})", None, field, column)
         return field
     found: Value = None
     with suppress(EvaluationError):
@@ -63,9 +63,8 @@ def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -
             found = _number_of(field, t) if options.numbers is None else _local_number_of(field, t, options.numbers)
     if found is None:
         how = f", written as {given}" if (given := options.way_of(t, column)) is not None else ""
-        raise UnfitField(
-            f'"{field}" is not a value of type {t}{how} (column {column})', _time_hint(field, t, column, options)
-        )
+        reason = f'"{field}" is not a value of type {t}{how} (column {column})'
+        raise UnfitField(reason, _time_hint(field, t, column, options), field, column)
     return found
 
 

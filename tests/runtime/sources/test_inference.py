@@ -164,6 +164,35 @@ def test_a_stream_keeps_its_type(tmp_path: Path) -> None:
     assert len(Bag([*stream.answers()])) == 2
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "said"),
+    [
+        ("1,2024-01-01", "0.5,", "<a: double, b: date>"),
+        ("1,2024-01-01", "x,", "<a: string, b: date>"),
+        ("1,2024-01-01", "1,2024-01-01 10:00", "<a: long, b: timestamp>"),
+        ("1,true", "1,0", "<a: long, b: string>"),
+        ("1,x", "1e999999999x,x", "<a: string, b: string>"),
+        ("1,2,3,4,5,6,7", "1,2,3,4,5,6,.5", "<g: double, …>"),
+    ],
+)
+def test_the_type_that_reads_a_later_row(tmp_path: Path, first: str, later: str, said: str) -> None:
+    """It is said where a row does not fit the type that was found; not where the type is given."""
+    header = ",".join("abcdefg"[: first.count(",") + 1])
+    write(tmp_path / "d" / "1.csv", f"{header}\n{first}\n", 1)
+    text = 'select x.a from x in stream(csv, "d", header);'
+    Stream(tmp_path, text).run()
+    write(tmp_path / "d" / "2.csv", f"{header}\n{later}\n", 2)
+    with pytest.raises(UserError) as caught:
+        Stream(tmp_path, text).run()
+    assert caught.value.hint == f"`type({said})` reads it: what was found in the first rows stays"
+    if "…" not in said:
+        Stream(tmp_path, text.replace("header", f"header, type({said})")).run()
+    (given,) = compile_over_files('count(source(csv, "d", header, type(<a: bool>)));', base=tmp_path).sources.values()
+    with pytest.raises(UserError) as caught:
+        read_source(given)
+    assert caught.value.hint is None
+
+
 @pytest.mark.parametrize("names", [("a = ", "b = "), ("", "")])
 def test_streams_over_one_directory(tmp_path: Path, names: tuple[str, str]) -> None:
     """Those that read it in other ways have other types, which are theirs after a restart too."""
