@@ -29,7 +29,7 @@ from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats import foreign_types, nanoseconds
 from mrql.runtime.sources.formats.file_format import FileFormat, once
 from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, Pairs, misfit, own_type, twice
-from mrql.runtime.sources.formats.wider_columns import wider, wider_row
+from mrql.runtime.sources.formats.wider_columns import narrowed, wider, wider_row
 
 if TYPE_CHECKING:
     # Arrow takes longer to load than a query takes to check, and only these files need it.
@@ -142,10 +142,10 @@ def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malfor
             continue
         if found != 1:
             said = f"has the column `{name}` twice" if found else f"has no column `{name}`"
-            hint = None if found or spec.versioned else "with `allowMissingColumns` its values are missing there"
+            hint = None if found or spec.versioned else MAY_LACK
             return Malformed(file, None, f"{said}; its columns: {', '.join(schema.names)}", hint=hint)
         have = _foreign(schema.field(name).type)
-        wrong = misfit(have, wanted, name)
+        wrong = misfit(have, wanted, name, may_lack_fields=spec.may_lack_columns)
         if wrong is not None:
             hint = _hint(name, wanted, have, spec)
             return Malformed(file, None, f"has a {wrong} that {wrong.wrong}", hint=hint)
@@ -158,8 +158,17 @@ def _hint(name: str, wanted: Type, have: Foreign, spec: SourceSpec) -> str | Non
     if nanoseconds.are_in(str(have)) and not spec.versioned:
         return nanoseconds.HINT
     found = own_type(have)
-    both = None if found is None else wider(wanted, found)
-    return None if both in (None, wanted) else f"`type(<{written_name(name)}: {both}>)` reads it, and the others"
+    both = None if found is None else wider(wanted, narrowed(found, wanted))
+    if both is None:
+        return None
+    lacks = misfit(have, both, name) is not None and not spec.versioned
+    if both == wanted:
+        return MAY_LACK if lacks else None
+    more = ", allowMissingColumns" if lacks else ""
+    return f"`type(<{written_name(name)}: {both}>){more}` reads it, and the others"
+
+
+MAY_LACK = "with `allowMissingColumns` its values are missing there"
 
 
 Named = TypeVar("Named")
@@ -333,7 +342,7 @@ def _value(value: Any, t: Type) -> Value:
         return None
     match t:
         case ty.RecordType(fields):
-            return Record({name: _value(value[name], item) for name, item in fields})
+            return Record({name: _value(value.get(name), item) for name, item in fields})
         case ty.TupleType(items):  # a struct, by the places of its fields, or a pair of a map
             parts = value.values() if isinstance(value, Mapping) else value
             return tuple(_value(part, item) for part, item in zip(parts, items, strict=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import TypeAlias
 
 import attrs
@@ -76,8 +77,9 @@ class Misfit:
         return f"{'part' if self.inside else 'column'} `{self.place}`"
 
 
-def misfit(found: Foreign, wanted: Type, column: str) -> Misfit | None:
-    """What keeps a column from being read as a type, if anything does.
+def misfit(found: Foreign, wanted: Type, column: str, *, may_lack_fields: bool = False) -> Misfit | None:
+    """What keeps a column from being read as a type, if anything does. Structs may lack fields of a record, at any
+    depth, where that is said: their values are missing.
 
     >>> swapped = Fields((("Y", ForeignAtom("int", (ty.INT,))), ("X", ForeignAtom("map<int,int>"))))
     >>> misfit(Sequence(swapped), ty.ListType(ty.RecordType((("Y", ty.LONG),))), "A") is None
@@ -86,21 +88,21 @@ def misfit(found: Foreign, wanted: Type, column: str) -> Misfit | None:
     >>> print(wrong, wrong.wrong)
     part `A[].X` is of type map<int,int>, where long was expected
     """
-    return _misfit(found, wanted, column, inside=False)
+    return _misfit(found, wanted, column, inside=False, may_lack=may_lack_fields)
 
 
-def _misfit(found: Foreign, wanted: Type, at: str, inside: bool) -> Misfit | None:
+def _misfit(found: Foreign, wanted: Type, at: str, *, inside: bool, may_lack: bool) -> Misfit | None:
+    of_part = partial(_misfit, inside=True, may_lack=may_lack)
     match wanted, found:
         case ((ty.BagType(item) | ty.ListType(item)), Sequence(have)):
-            return _misfit(have, item, f"{at}[]", inside=True)
+            return of_part(have, item, f"{at}[]")
         case ty.BagType(ty.TupleType((key, item))), Pairs(have_key, have):
-            wrong_key = _misfit(have_key, key, f"{at}.key", inside=True)
-            return wrong_key or _misfit(have, item, f"{at}.value", inside=True)
+            return of_part(have_key, key, f"{at}.key") or of_part(have, item, f"{at}.value")
         case ((ty.TupleType() | ty.RecordType()), Fields()):
-            wrong = _wrong_fields(found, wanted)
+            wrong = _wrong_fields(found, wanted, may_lack=may_lack)
             if wrong is not None:
                 return Misfit(at, wrong, inside)
-            parts = (_misfit(have, t, f"{at}.{name}", inside=True) for name, have, t in asked_for(found, wanted))
+            parts = (of_part(have, t, f"{at}.{name}") for name, have, t in asked_for(found, wanted))
             return next((part for part in parts if part is not None), None)
         case _, ForeignAtom() if _is_read_as(found, wanted):
             return None
@@ -115,7 +117,7 @@ def _is_read_as(found: ForeignAtom, wanted: Type) -> bool:
     return any(ty.fits(t, wanted) for t in types)
 
 
-def _wrong_fields(found: Fields, wanted: ty.TupleType | ty.RecordType) -> str | None:
+def _wrong_fields(found: Fields, wanted: ty.TupleType | ty.RecordType, *, may_lack: bool) -> str | None:
     names = found.names
     if wrong := twice(names):
         return f"has the field `{wrong}` twice; its fields: {', '.join(names)}"
@@ -123,7 +125,7 @@ def _wrong_fields(found: Fields, wanted: ty.TupleType | ty.RecordType) -> str | 
         if len(names) == len(wanted.items):
             return None
         return f"is of type {found}, where {wanted} was expected"
-    missing = [name for name in wanted.names if name not in names]
+    missing = [] if may_lack else [name for name in wanted.names if name not in names]
     return f"has no field `{missing[0]}`; its fields: {', '.join(names)}" if missing else None
 
 
@@ -171,8 +173,9 @@ def _own_record(found: Fields) -> ty.RecordType | None:
 
 
 def asked_for(found: Fields, wanted: ty.TupleType | ty.RecordType) -> list[tuple[str, Foreign, Type]]:
-    """The fields that a type asks for, with the types that they have and those that they are to have."""
+    """The fields that a type asks for and that are there, with the types that they have and those that they are to
+    have."""
     if isinstance(wanted, ty.TupleType):
         return [(name, have, t) for (name, have), t in zip(found.fields, wanted.items, strict=True)]
     have = dict(found.fields)
-    return [(name, have[name], t) for name, t in wanted.fields]
+    return [(name, have[name], t) for name, t in wanted.fields if name in have]

@@ -28,7 +28,7 @@ def wider_row(known: ty.RecordType, found: ty.RecordType) -> ty.RecordType:
 def wider(known: Type, found: Type) -> Type | None:
     """The least type that holds the values of both; None where there is none.
 
-    A record in a column keeps its fields: others are left out, and one that lacks some is of no such type.
+    A record in a column has the fields of both, as a row has the columns.
 
     >>> print(wider(ty.INT, ty.FLOAT), wider(ty.INT, ty.DecimalType(5, 2)), wider(ty.DOUBLE, ty.DecimalType(5, 2)))
     double decimal(12, 2) None
@@ -36,9 +36,8 @@ def wider(known: Type, found: Type) -> Type | None:
     match known, found:
         case ty.RecordType(fields), ty.RecordType():
             have = dict(found.fields)
-            typed = [(name, wider(t, have[name])) for name, t in fields if name in have]
-            kept = tuple((name, t) for name, t in typed if t is not None)
-            return ty.RecordType(kept, left_out=known.left_out) if len(kept) == len(fields) else None
+            shared = [wider(t, have[name]) for name, t in fields if name in have]
+            return None if None in shared else wider_row(known, found)
         case ty.TupleType(items), ty.TupleType(others) if len(items) == len(others):
             parts = [wider(a, b) for a, b in zip(items, others, strict=True)]
             kept_parts = tuple(part for part in parts if part is not None)
@@ -59,3 +58,22 @@ def _wider_atom(known: Type, found: Type) -> Type | None:
         return None
     joined = ty.join_types(known, found)
     return ty.DOUBLE if joined == ty.FLOAT and len(both) == 2 else joined
+
+
+def narrowed(t: Type, wanted: Type) -> Type:
+    """A type without the fields that another one does not ask for.
+
+    >>> one = ty.RecordType((("a", ty.ListType(ty.RecordType((("x", ty.INT), ("y", ty.INT))))),))
+    >>> print(narrowed(one, ty.RecordType((("a", ty.BagType(ty.RecordType((("y", ty.LONG),)))), ("b", ty.INT)))))
+    <a: [<y: int>]>
+    """
+    match t, wanted:
+        case ty.RecordType(fields), ty.RecordType():
+            asked = dict(wanted.fields)
+            return ty.RecordType(tuple((name, narrowed(item, asked[name])) for name, item in fields if name in asked))
+        case ty.TupleType(items), ty.TupleType(others) if len(items) == len(others):
+            return ty.TupleType(tuple(map(narrowed, items, others)))
+        case ((ty.BagType(item) | ty.ListType(item)), (ty.BagType(other) | ty.ListType(other))):
+            return type(t)(narrowed(item, other))
+        case _:
+            return t

@@ -35,7 +35,6 @@ from mrql.runtime.sources.formats.foreign_types import (
     ForeignAtom,
     Pairs,
     Sequence,
-    asked_for,
     misfit,
     own_type,
     twice,
@@ -56,8 +55,8 @@ def conformed(
     enumerations: bool = False,
 ) -> DataFrame:
     """A DataFrame's columns in the order and the types of a row: by name for records, else by position. Where there may
-    be `missing_columns`, their values are missing; with `nanoseconds`, a number is taken for a timestamp that has so
-    many since 1970; with `enumerations`, a text is taken for its bytes.
+    be `missing_columns`, their values are missing, as are those of fields inside them; with `nanoseconds`, a number is
+    taken for a timestamp that has so many since 1970; with `enumerations`, a text is taken for its bytes.
 
     Raises: UserError when a column or a part of one is missing, or of a type that does not widen to the wanted one.
     """
@@ -70,7 +69,8 @@ def conformed(
             made.append(f"CAST(NULL AS {sql_type(wanted)})")
             continue
         have = df.schema.fields[place].dataType
-        wrong = misfit(foreign(have, nanoseconds=nanoseconds, enumerations=enumerations), wanted, name)
+        found = foreign(have, nanoseconds=nanoseconds, enumerations=enumerations)
+        wrong = misfit(found, wanted, name, may_lack_fields=missing_columns)
         if wrong is not None:
             raise UserError(f"the {wrong} of {what} {wrong.wrong}")
         made.append(_made(quote(renamed[place]), have, wanted, numbered("j")))
@@ -195,15 +195,13 @@ def _made(sql: str, have: DataType, wanted: Type, fresh: Fresh) -> str:
 
 
 def _struct(sql: str, have: StructType, wanted: ty.TupleType | ty.RecordType, fresh: Fresh) -> str:
-    fields = foreign(have)
-    assert isinstance(fields, Fields)
-    names = [name for name, _, _ in asked_for(fields, wanted)]
+    called = [name for name, _ in labels(wanted)]
+    names = have.names if isinstance(wanted, ty.TupleType) else called
     parts = [f"{sql}.{quote(name)}" for name in names]
     made = [
-        _made(part, have[name].dataType, t, fresh)
+        _made(part, have[name].dataType, t, fresh) if name in have.names else f"CAST(NULL AS {sql_type(t)})"
         for part, name, (_, t) in zip(parts, names, labels(wanted), strict=True)
     ]
-    called = [name for name, _ in labels(wanted)]
     if made == parts and have.names == called:
         return sql
     return f"if({sql} IS NULL, NULL, {record_sql(zip(called, made, strict=True))})"

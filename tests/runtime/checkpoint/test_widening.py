@@ -107,10 +107,11 @@ PARQUET = (
 )
 
 
-def fill_with_parquet(home: Path) -> list[tuple[Path, Path]]:
+def fill_with_parquet(home: Path, nested: bool = False) -> list[tuple[Path, Path]]:
     """The files; all but the first are put aside."""
     moved = []
-    for number, (directory, columns) in enumerate(PARQUET):
+    for number, (directory, flat) in enumerate(PARQUET):
+        columns = {"c": pa.StructArray.from_arrays([*flat.values()], names=[*flat])} if nested else flat
         file = home / directory / f"{number:04d}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table(columns), file)
@@ -122,12 +123,14 @@ def fill_with_parquet(home: Path) -> list[tuple[Path, Path]]:
 
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
-def test_columns_of_parquet(tmp_path: Path, engine: str, request: pytest.FixtureRequest) -> None:
-    """A wider column, a column more or fewer, in any order: a running stream goes on, and so does one that is started
-    again before each file, with the same answers."""
+@pytest.mark.parametrize("nested", [False, True], ids=["columns", "fields"])
+def test_columns_of_parquet(tmp_path: Path, engine: str, nested: bool, request: pytest.FixtureRequest) -> None:
+    """A wider column, a column more or fewer, in any order, or fields of a struct: a running stream goes on, and so
+    does one that is started again before each file, with the same answers."""
     spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
     text = QUERY.replace('stream(json, "events", deletions("gone"))', COLUMNS)
-    late = fill_with_parquet(tmp_path)
+    text = text.replace("e.", "e.c.") if nested else text
+    late = fill_with_parquet(tmp_path, nested)
     running = Stream(tmp_path, text, engine=engine, spark=spark)
     started(running, late)
     put_back(late)

@@ -332,7 +332,12 @@ INT, LONG, HALF = pa.array([1], pa.int32()), pa.array([2], pa.int64()), pa.array
         ([{"a": INT}, {"a": pa.array([Decimal("1.50")])}], "<a: decimal(12, 2)>"),
         ([{"a": INT, "b": ["x"]}, {"b": ["y"], "c": [True]}], "<a: int, b: string, c: bool>"),
         ([{"a": [[1]]}, {"a": pa.array([[0.5]], pa.list_(pa.float32()))}], "<a: [double]>"),
-        ([{"a": [{"x": 1, "y": 2}]}, {"a": [{"y": 0.5, "x": 2, "z": 3}]}], "<a: <x: long, y: double>>"),
+        ([{"a": [{"x": 1, "y": 2}]}, {"a": [{"y": 0.5, "x": 2, "z": 3}]}], "<a: <x: long, y: double, z: long>>"),
+        (
+            [{"a": [{"x": {"y": 1}}]}, {"a": [{"z": [{"u": 1}]}]}, {"a": [{"x": {"v": True}, "z": [{"w": 0.5}]}]}],
+            "<a: <x: <y: long, v: bool>, z: [<u: long, w: double>]>>",
+        ),
+        ([{"a": [{"x": 1}]}, {"a": [{"x": 2, "t": time(1)}]}], "<a: <x: long>>"),
         ([{"a": [1], "b": [time(1)]}, {"a": [2], "b": [3]}], "<a: long>"),
         ([{"a": [1]}, {"a": [2], "b": [time(1)]}], "<a: long>"),
     ],
@@ -358,6 +363,40 @@ def test_a_file_that_fits_no_wider_type(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=r"has a column|is not a Parquet file"):
             read_source(spec)
         file.unlink()
+
+
+@pytest.mark.parametrize(
+    ("given", "there", "hint"),
+    [
+        ("<a: <x: long, y: int>>", [{"x": 1}], "with `allowMissingColumns` its values are missing there"),
+        ("<a: <x: long>>", [{"x": 0.5, "z": 1}], "`type(<a: <x: double>>)` reads it, and the others"),
+        (
+            "<a: <x: long, y: int>>",
+            [{"x": 0.5}],
+            "`type(<a: <x: double, y: int>>), allowMissingColumns` reads it, and the",
+        ),
+        ("<a: [<x: long>]>", [[{"x": "a"}]], None),
+    ],
+)
+def test_fields_that_may_be_missing(tmp_path: Path, given: str, there: list[object], hint: str | None) -> None:
+    """Of structs in columns, as columns may; the hint says what reads a file that is otherwise."""
+    parquet(tmp_path / "1.parquet", a=there)
+
+    def rows(t: str, option: str) -> Bag:
+        (spec,) = compile_over_files(
+            f'source(parquet, "1.parquet", type({t}){option});', base=tmp_path
+        ).sources.values()
+        return read_source(spec)
+
+    with pytest.raises(UserError) as caught:
+        rows(given, "")
+    assert (caught.value.hint or "").startswith(hint or "")
+    assert (caught.value.hint is None) == (hint is None)
+    if hint is not None:
+        asked, option = given.replace("x: long", "x: double"), ", allowMissingColumns"
+        (row,) = rows(asked, option)
+        assert row["a"]["x"] == there[0]["x"]  # type: ignore[index]
+        assert row["a"].fields.get("y") is None
 
 
 def test_columns_that_may_be_missing(tmp_path: Path) -> None:
