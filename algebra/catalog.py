@@ -93,6 +93,8 @@ class Connector:
     """The adapter that comes with the package, as `module:name`; None where the query names one."""
     row: Always | None = None
     """Of which type all rows are; None where the query says it."""
+    row_type: str | None = None
+    """What finds the type of the rows where the query does not say it, as `module:function`; None where it must."""
     is_log: bool = False
     """Whether it is a log of changes: it may take rows away again, and only such as are there."""
     files: Format | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
+
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import ADAPTER, Connector, Format, SourceSpec
@@ -14,7 +16,7 @@ from mrql.translate.python_imports import must_be_allowed
 from mrql.translate.row_keys import with_key
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import Arguments, arguments_of, known_number
-from mrql.translate.source_rows import with_row
+from mrql.translate.source_rows import found_row, with_row
 
 
 def adapted(
@@ -45,6 +47,8 @@ def adapted(
             what = connector.row.called
             raise UserError(f"the rows of a {source.format} are {what}", arguments.row.span, "leave the type out")
         row = connector.row.type
+    elif arguments.row is None and connector.row_type is not None:
+        row = None
     elif arguments.row is None:
         raise UserError(f"`{source.format}` needs the type of its rows", source.span, "add type(<id: long>), say")
     else:
@@ -54,13 +58,16 @@ def adapted(
         stream=True,
         format=ADAPTER,
         path=texts[1],
-        row=row,
+        row=ty.UNIT if row is None else row,
+        found=row is None,
         # What others read may take rows away again; what these read only grows, but for logs of changes.
         tagged=names_adapter or connector.is_log,
         is_log=connector.is_log,
         adapter=texts[0],
         span=source.span,
     )
+    if row is None:
+        spec = attrs.evolve(spec, row=found_row(spec, known))
     return with_key(spec, arguments)
 
 

@@ -245,6 +245,8 @@ def foreign_field(name: str, record: ty.RecordType, span: Span) -> UserError | N
         message = f"the field `{name}`, of type {foreign}, was left out when the checkpoint was written"
         return UserError(message, span, "say with type(…) what is read, or start with a new checkpoint")
     hint = "make it a text or a number where the data come from; a query that leaves it alone is answered"
+    if foreign == "numeric":
+        hint = f"say how many digits it has: `type(<{name}: decimal(12, 2)>)`, or `double`"
     if re.search(r"\btime(32|64)?\b", foreign):
         hint = "cast it to a text where the data come from: `10:20:30` compares as a text as it does as a time"
     if "timestamp[ns" in foreign:

@@ -97,6 +97,22 @@ def _difference(now: Mapping[str, Any], noted: Mapping[str, Any], table: str) ->
 
 
 @attrs.frozen
+class CatalogColumn:
+    """A column as the catalog has it."""
+
+    number: int
+    name: str
+    shown: str
+    """Its type, with its numbers of digits and the like."""
+    generated: str
+    """Not empty where its values are computed from others."""
+    source: str
+    """The name of its type, or of what that is made of; empty for one that does not come with the server."""
+    is_text: bool
+    """Whether a value as text is what the server prints."""
+
+
+@attrs.frozen
 class Looked:
     """How a table is looked at; a publication of None is not asked for."""
 
@@ -137,23 +153,32 @@ class Looked:
             raise self._error(f"there is no table {self.table}")
         return int(oid)
 
+    def catalog(self) -> tuple[CatalogColumn, ...]:
+        """The columns of the table, in their order.
+
+        Raises: UserError where there is no table.
+        """
+        return self._catalog(self._oid())
+
+    def _catalog(self, oid: int) -> tuple[CatalogColumn, ...]:
+        return tuple(CatalogColumn(*row) for row in sorted(self._rows(COLUMNS, [oid])))
+
     def _columns(self, oid: int) -> tuple[dict[str, str], TableShape]:
-        found = {
-            name: rest for _, name, *rest in ((n, name, n, *rest) for n, name, *rest in self._rows(COLUMNS, [oid]))
-        }
+        found = {column.name: column for column in self._catalog(oid)}
         noted, read = {}, []
         for name, t in self.fields:
             if name not in found:
                 raise self._error(f"{self.table} has no column {name}", f"its columns: {', '.join(found)}")
-            number, shown, generated, source, is_text = found[name]
-            if generated and self.publication is not None:
+            column = found[name]
+            source, is_text = column.source, column.is_text
+            if column.generated and self.publication is not None:
                 raise self._error(f"the column {name} of {self.table} is generated, and the log does not have it")
             if not is_read_from(t, source, is_text=is_text):
-                said = f"the column {name} of {self.table} is of type {shown}, and is not read as {t}"
+                said = f"the column {name} of {self.table} is of type {column.shown}, and is not read as {t}"
                 fitting = [str(other) for other in READ_FROM if is_read_from(other, source, is_text=is_text)]
                 fitting += ["decimal(p, s)"] if source == "numeric" else []
                 raise self._error(said, f"as {' or '.join(fitting)} it is" if fitting else None)
-            noted[name] = f"{number} {shown}"
+            noted[name] = f"{column.number} {column.shown}"
             read.append(ReadColumn(name, t, source))
         return noted, TableShape(self.table, tuple(read), self.span)
 

@@ -15,7 +15,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.algebra.values.decimals import exactly
 from mrql.algebra.values.values import Document, Record, Value
-from mrql.runtime.postgresql.address import is_address, must_be_one, parse_address
+from mrql.runtime.postgresql.address import Address, is_address, must_be_one, parse_address
 from mrql.runtime.postgresql.columns import TYPES
 from mrql.runtime.postgresql.connection import connect, translated
 from mrql.runtime.postgresql.table import among_placeholders, quoted
@@ -37,17 +37,7 @@ class PostgresTable:
         if not isinstance(spec.row, ty.RecordType) or not all(map(_is_basic, dict(spec.row.fields).values())):
             raise UserError(f"rows of a table are records of basic types, not {spec.row}", spec.span)
         self.fields = spec.row.fields
-        try:
-            must_be_one(spec.path)
-            url = urlsplit(spec.path)
-            query = dict(parse_qsl(url.query))
-            column = query.pop("column", None)
-            if column is None or not is_address(spec.path):
-                hint = "postgresql://host/db?table=orders&column=id"
-                raise UserError("the address names a table and the column that grows", spec.span, hint)
-            address = parse_address(urlunsplit(url._replace(query=urlencode(query, quote_via=quote))))
-        except ValueError as error:
-            raise UserError(str(error), spec.span) from None
+        address, column = polled_table(spec)
         schema = "" if address.schema is None else f"{_name(address.schema)}."
         self.table, self.column = f"{schema}{_name(address.table)}", _name(column)
         self.address, self.spec = address, spec
@@ -91,6 +81,24 @@ class PostgresTable:
             self.connection.autocommit = True
         with translated(self.address.shown):
             return self.connection.execute(query.encode(), {"start": start, "end": end}).fetchall()
+
+
+def polled_table(spec: SourceSpec) -> tuple[Address, str]:
+    """The table that a stream names, and the column that grows.
+
+    Raises: UserError where it names none.
+    """
+    try:
+        must_be_one(spec.path)
+        url = urlsplit(spec.path)
+        query = dict(parse_qsl(url.query))
+        column = query.pop("column", None)
+        if column is None or not is_address(spec.path):
+            hint = "postgresql://host/db?table=orders&column=id"
+            raise UserError("the address names a table and the column that grows", spec.span, hint)
+        return parse_address(urlunsplit(url._replace(query=urlencode(query, quote_via=quote)))), column
+    except ValueError as error:
+        raise UserError(str(error), spec.span) from None
 
 
 def _name(name: str) -> str:

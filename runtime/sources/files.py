@@ -22,7 +22,7 @@ from mrql.runtime.sources.formats.json import first_fault
 from mrql.runtime.sources.partitions import apart, completed, is_partition, must_agree, with_partitions
 from mrql.runtime.sources.path_patterns import fits
 from mrql.runtime.sources.places_of_rows import placed
-from mrql.runtime.sources.source import everything, open_table
+from mrql.runtime.sources.source import everything, found_row_type, open_table
 
 DELTA_LOG = "_delta_log"
 """The directory in a table of Delta Lake that says which files its rows lie in."""
@@ -245,6 +245,8 @@ def row_type(spec: SourceSpec) -> Type:
         raise UserError("the type of the rows is not given", spec.span, hint)
     if spec.versioned:
         return open_table(spec).row_type()
+    if spec.adapter is not None:
+        return found_row_type(spec)
     files = list_files(spec)
     found: Type | None = None
     if files:

@@ -184,11 +184,13 @@ CONNECTORS: Mapping[str, Connector] = {
             "postgresql",
             '"postgresql://host/db?table=t&column=id"',
             "mrql.runtime.postgresql.source:PostgresTable",
+            row_type="mrql.runtime.postgresql.row_type:row_type",
         ),
         Connector(
             "postgresql_cdc",
             '"postgresql://host/db?table=t"',
             "mrql.runtime.postgresql.change_log:PostgresLog",
+            row_type="mrql.runtime.postgresql.row_type:row_type",
             is_log=True,
         ),
         Connector("delta", '"directory"', "mrql.runtime.delta.source:DeltaSource", files=PARQUET),
@@ -212,6 +214,17 @@ def open_table(spec: SourceSpec) -> VersionedTable:
     module, _, name = (CONNECTORS[spec.adapter].adapter or "").partition(":")
     table: VersionedTable = getattr(importlib.import_module(module), name)(spec)
     return table
+
+
+def found_row_type(spec: SourceSpec) -> Type:
+    """The type of the rows of a stream that its adapter finds.
+
+    Raises: UserError, EngineError as that does.
+    """
+    assert spec.adapter is not None
+    module, _, name = (CONNECTORS[spec.adapter].row_type or "").partition(":")
+    found: Type = getattr(importlib.import_module(module), name)(spec)
+    return found
 
 
 def open_adapter(spec: SourceSpec) -> Adapter:

@@ -36,7 +36,7 @@ def must_fit(specs: Mapping[str, SourceSpec], batch: Batch) -> None:
         spec = specs[name]
         if (
             not spec.found
-            or spec.versioned
+            or spec.adapter is not None
             or file_format(spec.format).widen is None
             or widened_row(spec, spec.row, new := [part.read_from for part in files_of(parts)]) == spec.row
         ):

@@ -165,7 +165,8 @@ def test_a_changed_query_reads_again(tmp_path: Path) -> None:
             'stream(postgresql_cdc, "postgresql://db/d?table=t", type(<x: [long]>))',
             "rows of a table are records of basic",
         ),
-        ('stream(postgresql_cdc, "postgresql://db/d?table=t")', "`postgresql_cdc` needs the type of its rows"),
+        ('stream(postgresql_cdc, "postgresql://db/d")', "which table?"),
+        ('stream(postgresql, "postgresql://db/d?table=t")', "the address names a table and the column that grows"),
     ],
 )
 def test_streams_that_cannot_be_read(tmp_path: Path, source: str, said: str) -> None:
