@@ -15,7 +15,8 @@ becomes the pattern `_`. Python numbers and strings stand for literals, Python t
 
 What has no type is refused where it is built, with a `UserError`.
 
-`operators` has what other systems have names of their own for: joins, `distinct`, `first_n`, closures.
+`operators` has what other systems have names of their own for: joins, `distinct`, `first_n`, closures. `traces` has
+the operators of streams, over rows that say when they are there: delay, integration, differentiation.
 """
 
 from mrql.algebra.build.operators import (
@@ -78,6 +79,15 @@ from mrql.algebra.build.terms import (
     var,
     where,
 )
+from mrql.algebra.build.traces import (
+    consolidate,
+    delay,
+    differentiate,
+    distinct_trace,
+    integrate,
+    minus,
+    negate,
+)
 
 __all__ = [
     "Body",
@@ -92,8 +102,12 @@ __all__ = [
     "cast",
     "cmap",
     "co_group",
+    "consolidate",
     "count",
+    "delay",
+    "differentiate",
     "distinct",
+    "distinct_trace",
     "empty",
     "expr",
     "filter",
@@ -104,6 +118,7 @@ __all__ = [
     "if_",
     "index_with",
     "inspect",
+    "integrate",
     "is_null",
     "join",
     "let",
@@ -115,6 +130,8 @@ __all__ = [
     "map_many",
     "max",
     "min",
+    "minus",
+    "negate",
     "not_",
     "nth",
     "null",

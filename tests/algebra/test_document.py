@@ -10,11 +10,13 @@ import mrql
 from mrql import streams
 from mrql.algebra import build as b
 from mrql.algebra import monoids as mo
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse_monoid
 from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Bag
 
 TEXT = (Path(__file__).parents[2] / "docs" / "algebra.md").read_text(encoding="utf-8")
-FIRST, SECOND = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+FIRST, TRACES, LAST = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_the_first_example_is_a_query() -> None:
@@ -25,9 +27,24 @@ def test_the_first_example_is_a_query() -> None:
     assert names["query"].streams.keys() == {"orders", "customers"}
 
 
-def test_the_second_example_has_its_value() -> None:
+def test_the_example_of_traces_is_what_it_says() -> None:
+    """Of a stream with a time without a row."""
+    names: dict[str, Any] = {"b": b, "mrql": mrql}
+    exec(TRACES, names)
+    sources = {"S": Bag([("a", 0, 1), ("a", 0, 1), ("a", 2, -1)]), "clock": Bag([0, 1, 2])}
+    answers = {name: evaluate(names[name].term, sources) for name in ("whole", "again", "before", "sums")}
+    assert answers == {
+        "whole": Bag([("a", 0, 2), ("a", 1, 2), ("a", 2, 1)]),
+        "again": Bag([("a", 0, 2), ("a", 2, -1)]),
+        "before": Bag([("a", 1, 1), ("a", 1, 1)]),
+        "sums": Bag([("a", 1)]),
+    }
+    assert names["query"].streams.keys() == {"S", "clock"}
+
+
+def test_the_last_example_has_its_value() -> None:
     """As it stands behind it."""
-    *lines, last = SECOND.strip().splitlines()
+    *lines, last = LAST.strip().splitlines()
     code, expected = last.split("# ")
     names: dict[str, Any] = {"b": b}
     exec("\n".join(lines), names)

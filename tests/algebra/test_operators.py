@@ -81,21 +81,22 @@ def test_distinct_incremental(trace: Rows, changes: Rows) -> None:
     assert found == zset(changes)
 
 
+def nested(op: Callable[[list[ZSet]], object]) -> Callable[[list[list[ZSet]]], list[list[ZSet]]]:
+    """An operator over the iterations of each epoch, and then over the epochs of each iteration."""
+
+    def both(rows: list[list[ZSet]]) -> list[list[ZSet]]:
+        inner = [list(op(row)) for row in rows]  # type: ignore[call-overload]
+        outer = [list(op(list(column))) for column in zip(*inner, strict=True)]  # type: ignore[call-overload]
+        return [list(row) for row in zip(*outer, strict=True)]
+
+    return both
+
+
 def test_distinct_trace() -> None:
     """[RZ] 2.9.11: the same in two directions of time, epochs and the iterations in each."""
     b00, b01, b10 = {0: 1, 2: 1, 3: -1}, {5: 1}, {5: 1}
     b11 = {0: 1, 1: 1, 2: -1, 3: 1, 4: -1}
     epochs = [[zset(b00), zset(b01)], [zset(b10), zset(b11)]]
-
-    def nested(op: Callable[[list[ZSet]], object]) -> Callable[[list[list[ZSet]]], list[list[ZSet]]]:
-        """An operator over the iterations of each epoch, and then over the epochs of each iteration."""
-
-        def both(rows: list[list[ZSet]]) -> list[list[ZSet]]:
-            inner = [list(op(row)) for row in rows]  # type: ignore[call-overload]
-            outer = [list(op(list(column))) for column in zip(*inner, strict=True)]  # type: ignore[call-overload]
-            return [list(row) for row in zip(*outer, strict=True)]
-
-        return both
 
     whole = nested(integrate)(epochs)
     found = nested(differentiate)([[distinct(rows) for rows in row] for row in whole])

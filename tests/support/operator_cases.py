@@ -43,6 +43,11 @@ LEFT, RIGHT = (b.stream(name, "{(string, int)}") for name in "AB")
 A = b.stream("A", "{<x: int, name: string>}")
 B = b.stream("B", "{<y: int, name: string>}")
 EDGES = b.stream("S", "{(int, int)}")
+TRACE, OTHER = (b.stream(name, "{(int, int, int)}") for name in "ST")
+LETTERS = b.stream("S", "{(string, int, int)}")
+KEYED_TRACE = b.stream("S", "{((int, int), int, int)}")
+NESTED = b.stream("S", "{(int, (int, int), int)}")
+CLOCK = b.stream("clock", "{int}")
 
 
 def a(x: int, name: str) -> Record:
@@ -231,6 +236,108 @@ EXAMPLES = [
         b.map_many(lambda x: b.make_set(x + b.make_scalar(b.make_set(1))), NUMBERS),
         [{"S": {1: 1}}, {"S": {1: -1, 2: 2}}],
         [{2: 1}, {2: -1, 3: 2}],
+    ),
+    Example(
+        "consolidate",
+        "[RZ] 2.9.2",
+        b.consolidate(KEYED_TRACE),
+        [
+            {
+                "S": {
+                    ((0, 0), 0, 1): 1,
+                    ((0, 0), 0, -1): 1,
+                    ((0, 1), 0, 1): 2,
+                    ((1, 2), 0, 2): 1,
+                    ((1, 3), 0, 1): 1,
+                    ((1, 3), 0, -1): 1,
+                    ((1, 4), 0, -1): 1,
+                    ((2, 2), 0, 1): 1,
+                    ((2, 4), 0, 1): 1,
+                }
+            }
+        ],
+        [{((0, 1), 2): 1, ((1, 2), 2): 1, ((1, 4), -1): 1, ((2, 2), 1): 1, ((2, 4), 1): 1}],
+    ),
+    Example(
+        "negate",
+        "[RZ] 2.9.8",
+        b.negate(TRACE),
+        [{"S": {(0, 0, 1): 1, (1, 0, -1): 1, (2, 0, -2): 1}}],
+        [{(0, 0, -1): 1, (1, 0, 1): 1, (2, 0, 2): 1}],
+    ),
+    Example(
+        "minus, of traces",
+        "[RZ] 2.9.14",
+        b.minus(TRACE, OTHER),
+        [
+            {
+                "S": {(0, 0, 1): 1, (1, 0, 1): 1, (2, 0, 2): 1, (3, 0, 1): 1},
+                "T": {(0, 0, 1): 1, (1, 0, -1): 1, (2, 0, 1): 1},
+            }
+        ],
+        [{(1, 0, 2): 1, (2, 0, 1): 1, (3, 0, 1): 1}],
+    ),
+    Example(
+        "distinct_trace",
+        "[RZ] 2.9.11",
+        b.distinct_trace(NESTED),
+        [
+            {"S": {(0, (0, 0), 1): 1, (2, (0, 0), 1): 1, (3, (0, 0), -1): 1}},
+            {"S": {(5, (0, 1), 1): 1}},
+            {"S": {(5, (1, 0), 1): 1}},
+            {
+                "S": {
+                    (0, (1, 1), 1): 1,
+                    (1, (1, 1), 1): 1,
+                    (2, (1, 1), -1): 1,
+                    (3, (1, 1), 1): 1,
+                    (4, (1, 1), -1): 1,
+                }
+            },
+        ],
+        [
+            {(0, (0, 0), 1): 1, (2, (0, 0), 1): 1},
+            {(5, (0, 1), 1): 1},
+            # That 5 is there at (1, 1) as well is known as soon as it is at (0, 1) and at (1, 0).
+            {(5, (1, 0), 1): 1, (5, (1, 1), -1): 1},
+            {(1, (1, 1), 1): 1, (2, (1, 1), -1): 1},
+        ],
+    ),
+    Example(
+        "distinct_incremental, as a trace",
+        "[RZ] 2.9.18, the third batch",
+        b.distinct_trace(TRACE),
+        [{"S": {(0, 2, -1): 1}}, {"S": {(0, 3, 2): 1, (2, 3, 1): 1, (3, 3, -1): 1}}],
+        [{}, {(0, 3, 1): 1, (2, 3, 1): 1}],
+    ),
+    Example(
+        "delay",
+        "[ST] Delays",
+        b.delay(LETTERS, CLOCK),
+        [{"S": {("first", 0, 1): 1}, "clock": {0: 1}}, {"S": {("second", 1, 1): 1}, "clock": {1: 1}}],
+        [{}, {("first", 1, 1): 1}],
+    ),
+    Example(
+        "integrate",
+        "[ST] Integration",
+        b.integrate(LETTERS, CLOCK),
+        [
+            {"S": {("a", 0, 1): 1}, "clock": {0: 1}},
+            {"S": {("b", 1, -1): 1}, "clock": {1: 1}},
+            {"S": {("a", 2, 4): 1}, "clock": {2: 1}},
+        ],
+        [{("a", 0, 1): 1}, {("a", 1, 1): 1, ("b", 1, -1): 1}, {("a", 2, 5): 1, ("b", 2, -1): 1}],
+    ),
+    Example(
+        "differentiate",
+        "[ST] Differentiation",
+        b.differentiate(LETTERS, CLOCK),
+        [
+            {"S": {("a", 0, 1): 1}, "clock": {0: 1}},
+            {"S": {("a", 1, 1): 1, ("b", 1, -1): 1}, "clock": {1: 1}},
+            {"S": {("a", 2, 5): 1, ("b", 2, -1): 1}, "clock": {2: 1}},
+        ],
+        [{("a", 0, 1): 1}, {("b", 1, -1): 1}, {("a", 2, 4): 1}],
     ),
 ]
 
