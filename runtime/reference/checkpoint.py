@@ -112,7 +112,7 @@ def _inputs(state: StageState) -> Iterable[tuple[str, int, str]]:
 def _entries(state: StageState) -> Lines:
     return {
         text(to_plain(entry.key)): text([entry.support, [to_plain(value) for value in entry.values]])
-        for entry in state.entries.values()
+        for entry in state.scan()
     }
 
 

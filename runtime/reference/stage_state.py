@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
@@ -21,6 +21,7 @@ from mrql.algebra.values.values import Bag, Canonical, Value, canonical
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.incremental.diminish import diminish
 from mrql.rewrite.plan.plan import Component, Shape, Stage
+from mrql.runtime.engine.state_store import StateStore
 
 
 @attrs.define
@@ -32,8 +33,19 @@ class Entry:
     values: list[Value]
 
 
+@attrs.frozen
+class Share:
+    """What one row of a feed gives to the state: to which key, how often it supports that, and what it is worth for
+    each component, each value as often as is said beside it. A negative number takes something back."""
+
+    feed: int
+    key: Value
+    support: int
+    values: Mapping[int, tuple[Value, int]]
+
+
 @attrs.define
-class StageState:
+class StageState(StateStore[Iterable[Share], Iterable[Canonical], Collection[Entry], "StageState"]):
     """The state of a stage: its entries by key, and what the joins of each feed keep of their inputs."""
 
     stage: Stage
@@ -43,10 +55,16 @@ class StageState:
     changed: dict[tuple[int, str], int] = attrs.Factory(dict)
     """How many rows of each input of a join the last batch has changed."""
 
-    def copy(self) -> StageState:
+    def snapshot(self) -> StageState:
         """The same state, which stays as it is when this one changes."""
         entries = {k: Entry(entry.key, [*entry.support], [*entry.values]) for k, entry in self.entries.items()}
         return StageState(self.stage, entries, dict(self.inputs), set(self.touched_keys), dict(self.changed))
+
+    def restore(self, snapshot: StageState) -> None:
+        """Is what it was at a snapshot."""
+        before = snapshot.snapshot()
+        self.entries, self.inputs = before.entries, before.inputs
+        self.touched_keys, self.changed = before.touched_keys, before.changed
 
     @property
     def touched(self) -> int:
@@ -61,12 +79,10 @@ class StageState:
         """The value of the stage's variable in the answer."""
         match self.stage.shape:
             case Shape.KEYED:
-                return Bag(
-                    (entry.key, self._value(entry.values)) for entry in self.entries.values() if self._is_there(entry)
-                )
+                return Bag((entry.key, self._value(entry.values)) for entry in self.scan() if self._is_there(entry))
             case Shape.TOTAL | Shape.BAG:
-                entry = self.entries.get(canonical(()))
-                return self._value(_zeros(self.stage.components) if entry is None else entry.values)
+                kept = [entry.values for entry in self.lookup([canonical(())])]
+                return self._value(kept[0] if kept else _zeros(self.stage.components))
 
     def _value(self, kept: list[Value]) -> Value:
         values = [_read(component, value) for component, value in zip(self.stage.components, kept, strict=True)]
@@ -75,19 +91,31 @@ class StageState:
     def _is_there(self, entry: Entry) -> bool:
         return any(n for n, feed in zip(entry.support, self.stage.feeds, strict=True) if feed.supports)
 
-    def merge(self, feed_index: int, key: Value, share: Mapping[int, tuple[Value, int]], weight: int) -> None:
-        """Merges the share of one row, each part as often as is said beside it; a negative number takes it back."""
-        found = canonical(key)
+    def lookup(self, keys: Iterable[Canonical]) -> list[Entry]:
+        """The entries of some keys, as far as there are any."""
+        return [self.entries[key] for key in keys if key in self.entries]
+
+    def scan(self) -> Collection[Entry]:
+        """All entries."""
+        return self.entries.values()
+
+    def append(self, changes: Iterable[Share]) -> None:
+        """Merges the shares of some rows."""
+        for share in changes:
+            self._merge(share)
+
+    def _merge(self, share: Share) -> None:
+        found = canonical(share.key)
         if found not in self.entries:
-            self.entries[found] = Entry(key, [0] * len(self.stage.feeds), _zeros(self.stage.components))
+            self.entries[found] = Entry(share.key, [0] * len(self.stage.feeds), _zeros(self.stage.components))
         self.touched_keys.add(found)
         entry = self.entries[found]
-        entry.support[feed_index] += weight
-        for i, (value, times) in share.items():
+        entry.support[share.feed] += share.support
+        for i, (value, times) in share.values.items():
             entry.values[i] = _merged(self.stage.components[i], entry.values[i], value, times)
 
-    def drop_unsupported(self) -> None:
-        """A key lives while there are rows behind it."""
+    def compact(self) -> None:
+        """Drops what there are no rows behind: a key lives while there are."""
         for found in [found for found, entry in self.entries.items() if not any(entry.support)]:
             del self.entries[found]
 

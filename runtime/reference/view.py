@@ -23,7 +23,7 @@ from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual, divided, unlike
 from mrql.runtime.engine.stopwatch import timed
 from mrql.runtime.reference import join_inputs
-from mrql.runtime.reference.stage_state import StageState
+from mrql.runtime.reference.stage_state import Share, StageState
 from mrql.runtime.sources.current_rows import CurrentRows
 
 Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]
@@ -102,7 +102,7 @@ class ReferenceView:
             if not feed.rows.inputs:
                 self._merge_rows(state, i, self._rows(feed, {}, 1))
             self._step(state, i, feed, changes)
-        state.drop_unsupported()
+        state.compact()
 
     def apply(self, deltas: Mapping[str, Arriving]) -> None:
         """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−).
@@ -111,14 +111,17 @@ class ReferenceView:
             which row replaces which; UserError when the query has no value for the data. The states are then as they
             were.
         """
-        saved = [state.copy() for state in self.states], dict(self.derived), self.present, dict(self.starts)
+        states = [(state, state.snapshot()) for state in self.states]
+        saved = dict(self.derived), self.present, dict(self.starts)
         current = self.current
         try:
             changes = self._net(deltas)
             self._record(changes)
             self._go_through(changes)
         except BaseException:
-            self.states, self.derived, self.present, self.starts = saved
+            for state, before in states:
+                state.restore(before)
+            self.derived, self.present, self.starts = saved
             self.current = current
             raise
 
@@ -181,8 +184,7 @@ class ReferenceView:
     def _must_be_backed(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
         """Raises: WrongDeletion where trusted deletions have left a key with fewer rows than none."""
         trusted = _taking(self.plan.trusted & {*state.stage.streams}, changes)
-        for found in sorted(state.touched_keys & state.entries.keys(), key=repr) if trusted else ():
-            entry = state.entries[found]
+        for entry in state.lookup(sorted(state.touched_keys, key=repr)) if trusted else ():
             if min(entry.support) < 0:
                 raise WrongDeletion(trusted, state.stage.name, show_value(entry.key))
 
@@ -240,7 +242,7 @@ class ReferenceView:
         with timed(self.milliseconds, state.stage.name):
             for i, feed in enumerate(state.stage.feeds):
                 self._step(state, i, feed, changes)
-            state.drop_unsupported()
+            state.compact()
 
     def answer(self) -> Value:
         """The answer over all that was applied so far."""
@@ -330,13 +332,13 @@ class ReferenceView:
             key, element = parts_of_pair(row)
             env = bind(feed.key, key) | bind(feed.element, element)
             stands_for = weight * (1 if feed.weight is None else evaluate(feed.weight, self.tables, env))
-            share = {}
+            values = {}
             for i, unit in feed.units:
                 # The sums of a row that stands for several are those of all of them.
                 times = weight if i in feed.totals else stands_for
-                share[i] = (evaluate(unit, self.tables, env), times)
+                values[i] = (evaluate(unit, self.tables, env), times)
             try:
-                state.merge(index, key, share, stands_for)
+                state.append([Share(index, key, stands_for, values)])
             except TakenTooOften:
                 trusted = sorted(self.plan.trusted & {*state.stage.streams})
                 raise WrongDeletion(trusted, state.stage.name, show_value(key)) from None

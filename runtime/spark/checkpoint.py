@@ -91,10 +91,11 @@ class SparkTable:
             return write_rows(df, self.table.runs[0].df.schema, self.table.schema.partition_by, directory, files)
 
     def _all(self) -> DataFrame:
-        runs = self.table.runs
-        if len(runs) == 1:
-            return runs[0].df
-        return self.table.plans.dataframe(self.table.merged([run.relation for run in runs]))
+        if len(self.table.runs) == 1:
+            return self.table.runs[0].df
+        rows = self.table.scan()
+        assert rows is not None
+        return self.table.plans.dataframe(rows)
 
     def committed(self, *, small: bool) -> None:
         self.table.saved(logged=not small)

@@ -90,7 +90,7 @@ class FeedbackState:
         rows = self._kept(
             table.merged([element_groups.rows(sides, self.ledger.plans)], whole=False).where("w <> 0")
         ).relation
-        known = table.schema.lookup(table.relations, rows)
+        known = table.lookup(rows)
         columns = [*element_groups.keys.names, "w"]
         both = rows.select(*columns, "w < 0 AS known")
         if known is not None:
@@ -239,7 +239,9 @@ class FeedbackState:
 
     @staticmethod
     def _all(pending: Table) -> Relation:
-        return pending.current(pending.relations)
+        rows = pending.scan()
+        assert rows is not None
+        return rows
 
     @staticmethod
     def _changed(pending: Table) -> Relation:

@@ -120,7 +120,7 @@ class Ledger:
     def _missing(self, latest: Relation) -> Run:
         """What is left below nothing of what a batch takes away."""
         assert self.table is not None
-        found = self.table.schema.lookup(self.table.relations, latest.where("w < 0"))
+        found = self.table.lookup(latest.where("w < 0"))
         assert found is not None
         return Run.of(self.plans, found.aggregate(self.table.schema.keys, ["sum(w) AS w"]).where("w < 0"))
 

@@ -59,7 +59,7 @@ class WithheldChanges:
         """Only the groups of the change are compared: no other has changed, and none of them mattered before."""
         element_groups = element_groups_of(self.ledger, change[0].value)
         table, rows = table_of(self.ledger, element_groups), self._kept(element_groups.rows(change, self.ledger.plans))
-        found = table.schema.lookup(table.relations, rows)
+        found = table.lookup(rows)
         groups = element_groups.groups(table.merged([rows] if found is None else [found, rows]))
         passed = self._kept(element_groups.of_groups(groups, matter(self.derived.threshold)))
         table.append(union_all([rows, element_groups.taken_away(passed)]), as_it_is=True)

@@ -66,7 +66,7 @@ class UpsertedRows:
             self.table = Table(self.plans, schema, shrinks=True, access=Access.LOOKED_UP)
         columns = self.columns
         self.latest = Run.of(self.plans, columns.latest(self.table.partitioned(columns.rows(change))))
-        found = self.table.schema.lookup(self.table.relations, self.latest.relation)
+        found = self.table.lookup(self.latest.relation)
         if found is None:
             decided, moved = self.latest.relation, columns.come(self.latest.relation)
         else:
@@ -79,7 +79,9 @@ class UpsertedRows:
         """The rows that there are."""
         assert self.table is not None
         assert self.columns is not None
-        return self.columns.there(self.table.current(self.table.relations))
+        rows = self.table.scan()
+        assert rows is not None
+        return self.columns.there(rows)
 
     def restore(self, keys: Layout, table: Table) -> None:
         """Puts in what a checkpoint has."""

@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 
 from mrql.rewrite.plan.circuit import Access
+from mrql.runtime.engine.state_store import StateStore
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, united
@@ -40,7 +41,7 @@ NEVER = -1
 
 
 @attrs.define(eq=False)
-class Table:
+class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
     """The rows of a state, in runs."""
 
     plans: Plans
@@ -106,6 +107,15 @@ class Table:
         """The rows of some runs, those of equal keys merged."""
         return runs[0] if len(runs) == 1 else self.merged(runs)
 
+    def scan(self) -> Relation | None:
+        """All rows, those of equal keys merged; None when there are none."""
+        return self.current(self.relations) if self.runs else None
+
+    def lookup(self, keys: Relation) -> Relation | None:
+        """The rows that are where some others are, by the columns of the partitioning, which must never be null; those
+        of equal keys not merged. None when there are none."""
+        return self.schema.lookup(self.relations, keys)
+
     # --- changing -----------------------------------------------------------------------------
 
     def partitioned(self, changes: Relation) -> Relation:
@@ -153,7 +163,7 @@ class Table:
         rows of equal keys anyway.
         """
         if not self.batch.added:
-            self._compact()
+            self.compact()
             self.batch.added = []
         elif len(self.batch.added) == compaction.ADDED_MAX_RUNS:
             merged = Run.of(self.plans, self._compacted(self.batch.added), self.batch.added)
@@ -167,7 +177,7 @@ class Table:
         self.log.note(run)
         return run
 
-    def _compact(self) -> None:
+    def compact(self) -> None:
         """Merges the last runs, where that is due and does not take long."""
         due = self._due()
         if due and _rows(due) <= compaction.WAITED_FOR_MAX_ROWS:
@@ -303,18 +313,26 @@ class Table:
         self.take_merged()
         # What was merged beside the batches takes the place of its runs now, and these are read no longer than those.
         replaced = [*replaced, *(run for run in self.batch.replaced if run not in replaced)]
-        self.batch = TableBatch(tuple(self.runs))
+        self.batch = TableBatch(self.snapshot())
         return replaced
 
     def rollback(self) -> list[Run]:
-        """Goes back to the runs before the batch; returns those that came after them, computed or not, which are to be
-        freed. Nothing is asked of Spark before all tables have gone back."""
-        before = self.batch.begun_with
-        given_up = [run for run in self.all_runs() if run not in before]
-        self.runs, self.batch = list(before), TableBatch(before)
+        """Goes back to the runs before the batch; returns those that are to be freed."""
+        return self.restore(self.batch.begun_with)
+
+    def snapshot(self) -> tuple[Run, ...]:
+        """The runs that there are. They never change, and can be read until the batch after the one that replaces them
+        is committed."""
+        return tuple(self.runs)
+
+    def restore(self, snapshot: tuple[Run, ...]) -> list[Run]:
+        """Goes back to some runs; returns those that came after them, computed or not, which are to be freed. Nothing
+        is asked of Spark: before anything is, all tables have gone back."""
+        given_up = [run for run in self.all_runs() if run not in snapshot]
+        self.runs, self.batch = list(snapshot), TableBatch(snapshot)
         self.log.forget()
-        if self.merging is not None and not {*self.merging.runs} <= {*before}:
-            # What the batch has added is in it.
+        if self.merging is not None and not {*self.merging.runs} <= {*snapshot}:
+            # What came after them is in it.
             self.merging.give_up()
             self.merging = None
         return given_up

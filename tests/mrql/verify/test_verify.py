@@ -561,7 +561,7 @@ def test_sums_of_emptied_groups_are_found(monkeypatch: pytest.MonkeyPatch) -> No
             del state.entries[key]
         emptied[id(state)] = now - before
 
-    monkeypatch.setattr(StageState, "drop_unsupported", drop_later)
+    monkeypatch.setattr(StageState, "compact", drop_later)
     monkeypatch.setattr(stage_state, "_is_total", lambda component: False)
     assert len(found_by(GROUP_SUMS, ReferenceIncremental)) >= 9
 
