@@ -49,6 +49,15 @@ class ZSet:
         """The number of distinct elements."""
         return len(self.entries)
 
+    @property
+    def size(self) -> int:
+        """How many rows come and go: the weights, whatever their signs.
+
+        >>> len(ZSet.weighted([("a", 2), ("b", -1)])), ZSet.weighted([("a", 2), ("b", -1)]).size
+        (2, 3)
+        """
+        return sum(abs(weight) for _, weight in self)
+
     def __add__(self, other: ZSet) -> ZSet:
         result = ZSet(dict(self.entries))
         for key, (value, weight) in other.entries.items():

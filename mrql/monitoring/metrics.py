@@ -50,6 +50,7 @@ def _activity(activity: OperatorActivity) -> dict[str, Any]:
     """What a batch was for an operator; what the engine does not know apart is null."""
     state, spent = activity.state, activity.milliseconds
     return {
+        "rows_in": activity.rows_in,
         "rows_out": activity.rows_out,
         "state_rows": None if state is None else state.rows,
         "state_bytes": None if state is None else state.bytes,
@@ -122,6 +123,9 @@ COUNTERS: dict[Family, Callable[[Mapping[str, Any]], Samples]] = {
     Family(
         "mrql_operator_rows", "counter", "Rows that operators have given, where that is known.", "operator"
     ): lambda r: _of_operators(r, "rows_out"),
+    Family(
+        "mrql_operator_rows_in", "counter", "Rows that operators were given, where that is known.", "operator"
+    ): lambda r: _of_operators(r, "rows_in"),
     Family("mrql_phase_seconds", "counter", "Time spent, by phase.", "phase", "seconds"): lambda r: _seconds(r),
 }
 """What is added up over the batches."""

@@ -23,6 +23,8 @@ class OperatorActivity:
 
     rows_out: int | None = None
     """The rows that it has given, each of an insertion or of a deletion."""
+    rows_in: int | None = None
+    """Those that it was given by the operators that it reads."""
     state: StateSize | None = None
     """What it keeps, where it keeps something."""
     milliseconds: float | None = None

@@ -103,16 +103,22 @@ def reference_sizes(view: ReferenceView) -> dict[str, StateSize]:
 def reference_operators(
     view: ReferenceView, circuit: Circuit, sizes: Mapping[str, StateSize]
 ) -> dict[str, OperatorActivity]:
-    """What the last batch was for each stage, and for what its joins keep."""
+    """What the last batch was for each operator, but for what is known of sources and the answer."""
     states = {state.stage.name: state for state in view.states}
     found = {}
     for operator in circuit.operators:
         state, size = states.get(operator.id), sizes.get(operator.id)
         if state is not None:
-            found[operator.id] = OperatorActivity(state.touched, size, view.milliseconds.get(operator.id))
+            found[operator.id] = OperatorActivity(
+                state.touched, state=size, milliseconds=view.milliseconds.get(operator.id)
+            )
         elif operator.kind is OperatorKind.INDEX and operator.feed is not None and operator.stage is not None:
             place = operator.feed, operator.input or ""
             found[operator.id] = OperatorActivity(states[operator.stage].changed.get(place, 0))
+        elif operator.kind in (OperatorKind.JOIN, OperatorKind.FILTER_MAP) and operator.stage is not None:
+            found[operator.id] = OperatorActivity(states[operator.stage].given.get(operator.feed or 0, 0))
+        elif operator.kind in (OperatorKind.DIFFERENTIATE, OperatorKind.DELAY):
+            found[operator.id] = OperatorActivity(view.passed_on.get(operator.id, 0), state=size)
         else:
-            found[operator.id] = OperatorActivity(None, size)
+            found[operator.id] = OperatorActivity(state=size)
     return found

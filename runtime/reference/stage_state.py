@@ -54,17 +54,20 @@ class StageState(StateStore[Iterable[Share], Iterable[Canonical], Collection[Ent
     touched_keys: set[Canonical] = attrs.Factory(set)
     changed: dict[tuple[int, str], int] = attrs.Factory(dict)
     """How many rows of each input of a join the last batch has changed."""
+    given: dict[int, int] = attrs.Factory(dict)
+    """How many rows each feed, by its number, has given it in the last batch."""
 
     def snapshot(self) -> StageState:
         """The same state, which stays as it is when this one changes."""
         entries = {k: Entry(entry.key, [*entry.support], [*entry.values]) for k, entry in self.entries.items()}
-        return StageState(self.stage, entries, dict(self.inputs), set(self.touched_keys), dict(self.changed))
+        changed, given = dict(self.changed), dict(self.given)
+        return StageState(self.stage, entries, dict(self.inputs), set(self.touched_keys), changed, given)
 
     def restore(self, snapshot: StageState) -> None:
         """Is what it was at a snapshot."""
         before = snapshot.snapshot()
         self.entries, self.inputs = before.entries, before.inputs
-        self.touched_keys, self.changed = before.touched_keys, before.changed
+        self.touched_keys, self.changed, self.given = before.touched_keys, before.changed, before.given
 
     @property
     def touched(self) -> int:

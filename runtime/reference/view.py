@@ -49,6 +49,8 @@ class ReferenceView:
         self.states = [StageState(stage) for stage in plan.stages]
         self.milliseconds: dict[str, float] = {}
         """How long the last batch has taken for each stage."""
+        self.passed_on: dict[str, int] = {}
+        """How many rows the last batch has changed of each stream, derived ones included."""
         self.derived: dict[str, ZSet] = {}
         """The derived streams as they were after the last batch."""
         self.present: dict[str, ZSet] = {}
@@ -145,11 +147,13 @@ class ReferenceView:
         for state in self.states:
             state.touched_keys.clear()
             state.changed.clear()
+            state.given.clear()
         self.milliseconds = {}
         merged: frozenset[str] = frozenset()
         for loop in self.plan.feedbacks:
             merged |= self._carry_over(loop, merged, changes, self._merge)
         self._merge({state.stage.name for state in self.states} - merged, changes)
+        self.passed_on = {name: rows.size for name, rows in changes.items()}
         self.residual = self.residual.and_also(self._withheld())
 
     def _carry_over(
@@ -327,6 +331,7 @@ class ReferenceView:
 
     def _merge_rows(self, state: StageState, index: int, rows: ZSet) -> None:
         feed = state.stage.feeds[index]
+        state.given[index] = state.given.get(index, 0) + rows.size
         # What comes and goes by one key is there in between.
         for row, weight in sorted(rows, key=lambda row: row[1] < 0):
             key, element = parts_of_pair(row)

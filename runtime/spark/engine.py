@@ -148,7 +148,7 @@ def spark_operators(view: SparkView, kept: Mapping[int, int]) -> dict[str, Opera
         rows = 0 if state is not None else None
         if table is not None:
             rows = _rows_out(operator, table, view.states.transaction)
-        found[operator.id] = OperatorActivity(rows, state, spent.get(operator.id))
+        found[operator.id] = OperatorActivity(rows, state=state, milliseconds=spent.get(operator.id))
     return found
 
 

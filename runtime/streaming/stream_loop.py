@@ -18,7 +18,7 @@ import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.rewrite.plan.circuit import Circuit, OperatorKind
+from mrql.rewrite.plan.circuit import Circuit, Operator, OperatorKind
 from mrql.runtime.engine.answer import Answer
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.engine.sizes import EngineMeasurements, OperatorActivity
@@ -261,7 +261,21 @@ class Loop:
             elif operator.kind is OperatorKind.ANSWER:
                 activity = attrs.evolve(activity, rows_out=rows_out)
             found[operator.id] = activity
-        return found
+        return {
+            operator.id: attrs.evolve(found[operator.id], rows_in=self._rows_given(operator, found, rows_of))
+            for operator in self.engine.circuit.operators
+        }
+
+    def _rows_given(
+        self, operator: Operator, found: Mapping[str, OperatorActivity], rows_of: Mapping[str, int]
+    ) -> int | None:
+        """The rows that an operator was given: a source those that were read, any other those of what it reads, but for
+        static tables; None where one of these is not known."""
+        if operator.kind is OperatorKind.SOURCE:
+            return rows_of.get(operator.id, 0)
+        by_id = self.engine.circuit.by_id
+        given = [found[name].rows_out for name in operator.inputs if by_id[name].kind is not OperatorKind.TABLE]
+        return None if None in given else sum(rows or 0 for rows in given)
 
     def _apply(
         self, directories: Sequence[Watched], batch: Batch, number: int, counting: Counting | None, clock: Clock
