@@ -72,12 +72,13 @@ def aggregate_eagerly(plan: Plan) -> Plan:
     >>> [read.sums for read in feed.rows.inputs], show(feed.units[0][1])
     ([2, 2], '(magnitudes(m, m1), s * s3, n * n1)')
     """
-    return attrs.evolve(plan, stages=tuple(_stage(stage) for stage in plan.stages))
+    derived = {each.name: each.term for each in plan.derived}
+    return attrs.evolve(plan, stages=tuple(_stage(stage, derived) for stage in plan.stages))
 
 
-def _stage(stage: Stage) -> Stage:
+def _stage(stage: Stage, derived: Mapping[str, Term]) -> Stage:
     components = tuple(_narrow(i, component, stage.feeds) for i, component in enumerate(stage.components))
-    feeds = tuple(_feed(feed, components) for feed in stage.feeds)
+    feeds = tuple(_feed(feed, components, derived) for feed in stage.feeds)
     return attrs.evolve(stage, components=components, feeds=feeds)
 
 
@@ -92,11 +93,11 @@ def _narrow(index: int, component: Component, feeds: tuple[Feed, ...]) -> Compon
 # --- the pass -----------------------------------------------------------------------------------
 
 
-def _feed(feed: Feed, components: tuple[Component, ...]) -> Feed:
+def _feed(feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term]) -> Feed:
     if len(feed.rows.inputs) < 2:
         return feed
     try:
-        return _Rewriter(feed, components).feed()
+        return _Rewriter(feed, components, derived).feed()
     except Unknown:
         return feed
 
@@ -104,11 +105,10 @@ def _feed(feed: Feed, components: tuple[Component, ...]) -> Feed:
 class _Rewriter:
     """The feed of a join with the sums of its inputs."""
 
-    def __init__(self, feed: Feed, components: tuple[Component, ...]) -> None:
+    def __init__(self, feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term]) -> None:
         self.original = feed
         self.names = Names(set(all_names(feed.rows.body)).union(*(all_names(u) for _, u in feed.units)))
-        inputs = {read.label: read.term for read in feed.rows.inputs}
-        self.tree, row = FeedReader(self.names, inputs).tree(feed.rows.body)
+        self.tree, row = FeedReader(self.names, feed.rows.inputs, derived).tree(feed.rows.body)
         self.key, element = key_and_value(row)
         self.leaves = [part for part in parts(self.tree) if isinstance(part, Leaf) and part.label is not None]
         self.keyed = frozenset(leaf.label for leaf, _ in sides(self.tree) if isinstance(leaf, Leaf) and leaf.label)

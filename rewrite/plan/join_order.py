@@ -18,7 +18,7 @@ nor where a key or a condition on joined rows may fail, which is guarded by thos
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
@@ -62,18 +62,19 @@ def order_joins(plan: Plan) -> Plan:
     >>> [label for label, _ in feed.rows.orders]
     ['P·2']
     """
-    return attrs.evolve(plan, stages=tuple(_stage(stage) for stage in plan.stages))
+    derived = {each.name: each.term for each in plan.derived}
+    return attrs.evolve(plan, stages=tuple(_stage(stage, derived) for stage in plan.stages))
 
 
-def _stage(stage: Stage) -> Stage:
-    return attrs.evolve(stage, feeds=tuple(_feed(feed) for feed in stage.feeds))
+def _stage(stage: Stage, derived: Mapping[str, Term]) -> Stage:
+    return attrs.evolve(stage, feeds=tuple(_feed(feed, derived) for feed in stage.feeds))
 
 
-def _feed(feed: Feed) -> Feed:
+def _feed(feed: Feed, derived: Mapping[str, Term]) -> Feed:
     if len(feed.rows.inputs) < 2:
         return feed
     try:
-        orders = tuple(_Orderer(feed.rows).orders())
+        orders = tuple(_Orderer(feed.rows, derived).orders())
     except Unknown:
         return feed
     return attrs.evolve(feed, rows=attrs.evolve(feed.rows, orders=orders))
@@ -83,10 +84,9 @@ Equality: TypeAlias = tuple[Term, Term]
 
 
 class _Orderer:
-    def __init__(self, rows: Multilinear) -> None:
+    def __init__(self, rows: Multilinear, derived: Mapping[str, Term]) -> None:
         self.names = Names(set(all_names(rows.body)))
-        inputs = {read.label: read.term for read in rows.inputs}
-        self.tree, self.row = FeedReader(self.names, inputs).tree(rows.body)
+        self.tree, self.row = FeedReader(self.names, rows.inputs, derived).tree(rows.body)
         self.leaves = [part for part in parts(self.tree) if isinstance(part, Leaf)]
         self.conditions = _conditions(self.tree)
         self.equalities = list(_equalities(self.tree))

@@ -6,13 +6,14 @@ the key and element of the feed) is said over these. The passes that look at a j
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.variables import Names, free_vars, match_pattern, substitute
+from mrql.algebra.analysis.missing import Known, known
+from mrql.algebra.analysis.variables import Names, free_vars, match_pattern, substitute, substitute_streams
 from mrql.algebra.notation.readable_names import head, hint, tidy
 from mrql.algebra.terms import (
     CMap,
@@ -33,7 +34,7 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.rewrite.analysis.multilinear import occurrences
+from mrql.rewrite.analysis.multilinear import Input, occurrences
 from mrql.rewrite.normalize.normalize import normalize
 
 # --- the tree -----------------------------------------------------------------------------------
@@ -41,7 +42,8 @@ from mrql.rewrite.normalize.normalize import normalize
 
 @attrs.frozen
 class Leaf:
-    """An input of the join, or a part that reads static tables alone; `columns` are the parts of its element."""
+    """An input of the join, or a part that reads static tables alone; `columns` are the parts of its element, down to
+    the tuples that may be missing."""
 
     term: Term
     label: str | None
@@ -107,11 +109,12 @@ def is_stored(tree: Tree) -> bool:
 
 
 class FeedReader:
-    """Reads the body of a feed: a nest of cMaps over coGroups of inputs."""
+    """Reads the body of a feed: a nest of cMaps over coGroups of inputs, of which some are of derived streams."""
 
-    def __init__(self, names: Names, inputs: Mapping[str, Term]) -> None:
+    def __init__(self, names: Names, inputs: Iterable[Input], derived: Mapping[str, Term]) -> None:
         self.names = names
-        self.inputs = inputs
+        self.inputs = {read.label: read.term for read in inputs}
+        self.derived = {read.label: derived[read.stream] for read in inputs if read.stream in derived}
 
     def tree(self, term: Term) -> tuple[Tree, Term]:
         """The joins of a term, and its head: a term over the columns of the leaves."""
@@ -152,14 +155,18 @@ class FeedReader:
     def _leaf(self, term: Term, label: str | None) -> Leaf:
         columns: list[Var] = []
 
-        def named(t: Type, of: Term | None) -> Term:
-            if isinstance(t, ty.TupleType):
+        def named(t: Type, of: Term | None, value: Known) -> Term:
+            if isinstance(t, ty.TupleType) and not value.missing:
                 shown = of.items if isinstance(of, Tup) else [None] * len(t.items)
-                return Tup(tuple(named(*item) for item in zip(t.items, shown, strict=True)))
+                items = enumerate(zip(t.items, shown, strict=True))
+                return Tup(tuple(named(*item, value.part(i)) for i, item in items))
             columns.append(Var(self.names.fresh(hint(of) or "c"), t))
             return columns[-1]
 
-        element = named(element_type(term), head(tidy(self.inputs[label] if label else term)))
+        read = self.inputs[label] if label else term
+        # A side of a join takes its elements apart anyway, but not what is in them.
+        value = attrs.evolve(known(substitute_streams(read, self.derived)).element, missing=False)
+        element = named(element_type(term), head(tidy(read)), value)
         return Leaf(term, label, element, tuple(columns))
 
 

@@ -14,7 +14,8 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.notation.printer import show
-from mrql.algebra.values.values import Value, close, same
+from mrql.algebra.values.values import Bag, Record, Value, close, same
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import Input
 from mrql.runtime.reference.view import ReferenceView
 from tests.rewrite.incremental.test_document import ROWS
@@ -201,3 +202,27 @@ def rows_of(t: ty.Type) -> st.SearchStrategy[Value]:
     assert isinstance(number, ty.DecimalType)
     decimals = st.integers(0, 2**32).map(lambda n: a_decimal(random.Random(n), number))
     return st.tuples(st.sampled_from([1, 1, 2, None]), decimals | st.none(), st.sampled_from([0, 1, None]))
+
+
+PAIRED = {"A": parse_type("{<k: long, p: (long, long), v: double>}"), "B": parse_type("{<k: long, v: double>}")}
+MISSING = {
+    "A": Bag([Record({"k": 1, "p": None, "v": 1.0}), Record({"k": 1, "p": (None, None), "v": 2.0})]),
+    "B": Bag([Record({"k": 1, "v": 2.0})]),
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select (p, sum(b.v)) from a in A, b in B where a.k = b.k group by p: a.p",
+        "select (m, sum(a.v * b.v)) from a in A, b in B where a.k = b.k group by m: is_null(a.p)",
+        "select (p, count(b)) from (p, k) in (select (a.p, a.k) from a in A group by a.p, a.k), b in B "
+        "where k = b.k group by p",
+    ],
+)
+def test_a_tuple_that_is_missing_is_a_column(text: str) -> None:
+    """It is not taken apart: put together again it would be one of missing parts."""
+    query = mrql.compile(text, **PAIRED)
+    view = ReferenceView(planned(query.term, shrinking=frozenset(PAIRED)).plan)
+    view.apply({name: ZSet.of(rows) for name, rows in MISSING.items()})
+    assert same(view.answer(), evaluate(query.term, MISSING))
