@@ -20,6 +20,9 @@ QUERIES = {
     "an inequality": (
         f"select (a.t, sum(select b.v from b in rows where b.t <= a.t and b.t > a.t - {HOURS})) from a in rows"
     ),
+    "a range equality": (
+        f"select (a.t, sum(select b.v from h in a.t - {HOURS - 1}..a.t, b in rows where b.t = h)) from a in rows"
+    ),
     "`rolling`": (
         f"select (a.t, sum(select b.v from b in last where b.t > a.t - {HOURS})) "
         f"from (a, last) in rolling((select a from a in rows order by a.t), {HOURS})"

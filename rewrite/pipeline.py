@@ -138,9 +138,10 @@ NORMALIZE: tuple[TermPass, ...] = (
     Pass(
         "unnest",
         unnest_subqueries,
-        "[MRQL] §6",
+        "[MRQL] §6, [NK] §3",
         "the nested select ranges over streams or tables by themselves, or a join of them, and an equality links it "
-        "with the outer variables alone; an outer row without partners meets the empty bag",
+        "with the outer variables alone, or with what it ranges over of the outer row; an outer row without partners "
+        "meets the empty bag",
     ),
     # Last: only then it is known what each groupBy and coGroup holds.
     Pass(

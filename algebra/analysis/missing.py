@@ -22,7 +22,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import children
 from mrql.algebra.analysis.variables import bound_names, pattern_vars
 from mrql.algebra.analysis.variables import scopes as bound_scopes
-from mrql.algebra.functions import COALESCE, RANGE, TRACE, TWO_VALUED
+from mrql.algebra.functions import COALESCE, IS_NULL, RANGE, TRACE, TWO_VALUED
 from mrql.algebra.monoids import BagUnion, Keyed, ListAppend
 from mrql.algebra.terms import (
     Cast,
@@ -188,6 +188,18 @@ def there(term: Term) -> Term:
             return CMap(Lambda(x, Single(Var(x.name, item))), term, span=term.span)
         case t:
             return Union(term, Empty(t), span=term.span)
+
+
+def missing_parts(value: Term) -> list[Term]:
+    """Whether a tuple or record is missing, and those in it: one that is is another key than one of missing parts."""
+    match value.type:
+        case ty.TupleType(items) if items:
+            parts: list[Term] = [Nth(value, i) for i in range(len(items))]
+        case ty.RecordType(fields) if fields:
+            parts = [Get(value, name) for name, _ in fields]
+        case _:
+            return []
+    return [Prim(IS_NULL, (value,)), *(flag for part in parts for flag in missing_parts(part))]
 
 
 def _known_collection(term: Term, scope: MissingScope) -> Known:

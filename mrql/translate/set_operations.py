@@ -15,22 +15,19 @@ from __future__ import annotations
 
 from mrql import syntax
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.missing import missing_parts
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import IS_NULL
 from mrql.algebra.terms import (
     Cast,
     CMap,
     CoGroup,
     Empty,
-    Get,
     If,
     Lambda,
     Lit,
-    Nth,
     PAny,
     Pattern,
-    Prim,
     PTuple,
     PVar,
     Single,
@@ -56,7 +53,7 @@ def except_or_intersect(left: Term, right: Term, expr: syntax.Binary, names: Nam
     kept = element_type(left)
     k = PVar(names.fresh("k"), t)
     missing = PVar(names.fresh("m"), ty.BOOL)
-    flags = len(_missing_parts(Var(k.name, t)))
+    flags = len(missing_parts(Var(k.name, t)))
     # The key is the element itself, unless it had to be widened to be compared, or has parts that may be missing.
     stored = ty.UNIT if kept == t and flags < 2 else kept
     xs, ys = PVar(names.fresh("xs"), ty.BagType(stored)), PVar(names.fresh("ys"), ty.BagType(ty.UNIT))
@@ -78,18 +75,6 @@ def _keyed(collection: Term, t: Type, stored: Type, names: Names) -> Term:
     v = PVar(names.fresh("v"), element_type(collection))
     element: Term = Var(v.name, v.type)
     wide = element if v.type == t else Cast(element, t)
-    flags = _missing_parts(wide)
+    flags = missing_parts(wide)
     key = Tup((wide, *flags)) if flags else wide
     return CMap(Lambda(v, Single(Tup((key, Tup(()) if stored == ty.UNIT else element)))), collection)
-
-
-def _missing_parts(value: Term) -> list[Term]:
-    """Whether a tuple or record is missing, and those in it: one that is differs from one of missing parts."""
-    match value.type:
-        case ty.TupleType(items) if items:
-            parts: list[Term] = [Nth(value, i) for i in range(len(items))]
-        case ty.RecordType(fields) if fields:
-            parts = [Get(value, name) for name, _ in fields]
-        case _:
-            return []
-    return [Prim(IS_NULL, (value,)), *(flag for part in parts for flag in _missing_parts(part))]

@@ -165,10 +165,15 @@ def _widened(a: Term, b: Term) -> tuple[Term, Term] | None:
 
 def keyed(key: Term, pattern: Pattern, value: Term, source: Term, *, drop_null_keys: bool) -> Term:
     """`{(key, value) | p ∈ source}`, without the rows whose key has a missing part: they join with nothing."""
-    pair: Term = Single(Tup((key, value)))
+    return CMap(Lambda(pattern, with_key(key, value, drop_null_keys=drop_null_keys)), source)
+
+
+def with_key(key: Term, value: Term, *, drop_null_keys: bool) -> Term:
+    """`{(key, value)}`, or nothing where the key has a missing part."""
+    pair = Single(Tup((key, value)))
     if drop_null_keys and key != Tup(()):
-        pair = guard((Prim(NOT, (Prim(HAS_NULL, (key,)),)),), pair)
-    return CMap(Lambda(pattern, pair), source)
+        return guard((Prim(NOT, (Prim(HAS_NULL, (key,)),)),), pair)
+    return pair
 
 
 def co_grouped(left: Term, right: Term, xs: PVar, ys: PVar, key: PVar, body: Term) -> Term:

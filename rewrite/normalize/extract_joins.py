@@ -48,7 +48,7 @@ def extract_joins(term: Term) -> Term:
 def _joins(term: Term, names: Names) -> Term:
     if isinstance(term, CMap):
         # The generators' names are none of those that the comprehension uses from outside: generators change places.
-        spine = _spine(term, names, free_vars(term))
+        spine = comprehension(term, names, free_vars(term))
         if sum(map(_is_bulk, spine.generators)) > 1:
             inner = attrs.evolve(
                 spine,
@@ -82,8 +82,8 @@ class Spine:
     head: Term
 
 
-def _spine(term: Term, names: Names, bound: frozenset[str], under: bool = False) -> Spine:
-    """Reads nested cMaps, ifs and lets as one comprehension, in which no two generators bind the same name.
+def comprehension(term: Term, names: Names, bound: frozenset[str], under: bool = False) -> Spine:
+    """Nested cMaps, ifs and lets read as one comprehension, in which no two generators bind the same name.
 
     A generator of what may fail, `under` a condition, is not one of them: they change places.
     """
@@ -95,17 +95,17 @@ def _spine(term: Term, names: Names, bound: frozenset[str], under: bool = False)
             pattern, _ = pattern_term(param, names)
             pattern, body = rename_apart(pattern, body, bound)
             names.taken |= bound_names(pattern)
-            inner = _spine(body, names, bound | bound_names(pattern), under)
+            inner = comprehension(body, names, bound | bound_names(pattern), under)
             return attrs.evolve(inner, generators=(JoinGenerator(pattern, source), *inner.generators))
         case If(condition, then, Empty()):
-            inner = _spine(then, names, bound, True)
+            inner = comprehension(then, names, bound, True)
             return attrs.evolve(inner, conditions=(*conjuncts(condition), *inner.conditions))
         case Let(pattern, value, body) if not reads_sources(value):
             # A value that is computed once is a generator over that value.
             pattern, _ = pattern_term(pattern, names)
             pattern, body = rename_apart(pattern, body, bound)
             names.taken |= bound_names(pattern)
-            inner = _spine(body, names, bound | bound_names(pattern), under)
+            inner = comprehension(body, names, bound | bound_names(pattern), under)
             return attrs.evolve(inner, generators=(JoinGenerator(pattern, Single(value)), *inner.generators))
         case _:
             return Spine((), (), term)

@@ -14,7 +14,8 @@ Where `e(p)` goes on with further generators, and the equality names a variable 
     {z | p ∈ X, q ∈ f(p), z ∈ e(p, q)} = {z | (p, q) ∈ {(p, q) | p ∈ X, q ∈ f(p)}, z ∈ e(p, q)}
 
 So the elements of a join, and of a nested bag, have their nested selects too; and a nested select over a join is one
-over the pairs of the join.
+over the pairs of the join. One that goes over a collection of the outer element first, and joins what is in that, comes
+before the others (`dependent_selects.py`).
 
 *Requires*: Y reads streams or static tables and depends on none of the variables; X reads a stream or a table. The
 equality names no variable that is bound between the two selects; `c` and `h` may. Rows of Y whose key has a missing
@@ -41,17 +42,17 @@ from mrql.algebra.analysis.traversal import children, map_children, with_childre
 from mrql.algebra.analysis.variables import (
     Names,
     all_names,
-    alpha_equal,
     bound_names,
     free_vars,
     pattern_term,
     pattern_vars,
     rename_apart,
-    scopes,
 )
-from mrql.algebra.evaluation.may_fail import Guard, guarded, guards, may_fail
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Lit, Pattern, PTuple, PVar, Single, Term, Tup, Var
-from mrql.rewrite.analysis.join_predicates import Link, apart, co_grouped, guard, keyed, link, reads_sources, unguarded
+from mrql.algebra.evaluation.may_fail import may_fail
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup, Var
+from mrql.rewrite.analysis.join_predicates import apart, co_grouped, guard, keyed, link, reads_sources, unguarded
+from mrql.rewrite.normalize.dependent_selects import dependent_selects
+from mrql.rewrite.normalize.nested_selects import Correlated, Nested, nested_selects
 from mrql.rewrite.normalize.normalize import normalize
 
 
@@ -94,64 +95,12 @@ def _unnest_inner(term: CMap, names: Names) -> Term | None:
     return _unnest_one(both, names) or _unnest_inner(both, names)
 
 
-@attrs.frozen
-class Nested:
-    """A nested comprehension `{h | q ∈ Y, conditions}` and where it stands: the path of child positions.
-
-    `local` are the variables that are bound on the way there, `under` the conditions under which it is evaluated.
-    """
-
-    path: tuple[int, ...]
-    term: CMap
-    local: frozenset[str]
-    under: tuple[Guard, ...]
-
-    def outside(self, key: Term, own: tuple[Term, ...]) -> Term | None:
-        """A key, and under its own conditions where it may fail, where it is computed for all outer elements; None if
-        what it is evaluated under is not known there."""
-        under = (*self.under, *(Guard(condition, True) for condition in own))
-        if not _may_end_in_an_error(key):
-            return key
-        # Variables on the way are those of a collection, too, which may be empty.
-        known = not self.local and not any(reads_sources(guard.condition) for guard in under)
-        if known:
-            return guarded(key, under, Lit(None, key.type))
-        return None if may_fail(key) else key
-
-    def inside(self, key: Term) -> Term | None:
-        """A key that is computed for all elements of Y; None if it may fail, and a source says whether it is."""
-        return None if may_fail(key) and any(reads_sources(guard.condition) for guard in self.under) else key
-
-
-@attrs.frozen
-class Correlated:
-    """A nested comprehension that an equality links with the outer variables.
-
-    `right` are its elements by their key, `matches` is what it gives for those that match, the bag `ys`.
-    """
-
-    path: tuple[int, ...]
-    keys: Link
-    element: Term
-    right: Term
-    pattern: Pattern
-    head: Term
-
-    def matches(self, ys: PVar) -> Term:
-        return CMap(Lambda(self.pattern, guard(self.keys.rest, self.head)), Var(ys.name, ys.type))
-
-    def shares_join(self, other: Correlated) -> bool:
-        """Whether the matches of both are the same elements."""
-        return self.keys.left == other.keys.left and alpha_equal(self.right, other.right)
-
-
 def _unnest_one(term: CMap, names: Names) -> Term | None:
     """Moves the first nested select that can be into a coGroup with the source, and those that have its matches too."""
     # Variables that were renamed apart have names that the supply does not know.
     names.taken |= all_names(term)
     pattern, element = pattern_term(term.function.param, names)
-    found = _nested(term.function.body, (), frozenset(), ())
-    correlated = [c for c in (_correlated(nested, bound_names(pattern), names) for nested in found) if c is not None]
+    correlated = [*dependent_selects(term, pattern, names), *_selects_over_sources(term, bound_names(pattern), names)]
     if not correlated:
         return None
     first = correlated[0]
@@ -162,13 +111,21 @@ def _unnest_one(term: CMap, names: Names) -> Term | None:
         if not within and nested.shares_join(first):
             body = _replace(body, nested.path, nested.matches(ys))
             replaced.add(nested.path)
-    left = keyed(first.keys.left, pattern, element, term.source, drop_null_keys=False)
+    left = keyed(first.left, pattern, element, term.source, drop_null_keys=False)
     xs = PVar(names.fresh("xs"), ty.BagType(element.type))
     # Each p beside its matches: the next nested select is correlated with p again.
     beside = CMap(Lambda(pattern, Single(Tup((element, Var(ys.name, ys.type))))), Var(xs.name, xs.type))
-    key = PVar(names.fresh("k"), first.keys.left.type)
+    key = PVar(names.fresh("k"), first.left.type)
     source = co_grouped(left, first.right, xs, ys, key, beside)
     return CMap(Lambda(PTuple((pattern, ys)), body), source, span=term.span)
+
+
+def _selects_over_sources(term: CMap, outer: frozenset[str], names: Names) -> Iterator[Correlated]:
+    """The nested selects whose first generator is over what is the same for all outer elements."""
+    for nested in nested_selects(term.function.body, lambda t: reads_sources(t.source) and not free_vars(t.source)):
+        correlated = _correlated(nested, outer, names)
+        if correlated is not None:
+            yield correlated
 
 
 def _correlated(nested: Nested, outer: frozenset[str], names: Names) -> Correlated | None:
@@ -176,11 +133,6 @@ def _correlated(nested: Nested, outer: frozenset[str], names: Names) -> Correlat
     together = (term for term in _generators_together(nested.term) if _is_closed(term.source))
     attempts = (_linked(attrs.evolve(nested, term=term), outer, names) for term in chain([nested.term], together))
     return next((attempt for attempt in attempts if attempt is not None), None)
-
-
-def _may_end_in_an_error(term: Term) -> bool:
-    """Whether it may, by what leaves its range, too: to ask for a condition first gives up no join."""
-    return may_fail(term) or may_overflow(term)
 
 
 def _links(condition: Term, outer: frozenset[str], inner: frozenset[str]) -> bool:
@@ -210,9 +162,8 @@ def _linked(nested: Nested, outer: frozenset[str], names: Names) -> Correlated |
     left, right_key = nested.outside(keys.left, own), nested.inside(keys.right)
     if not keys.on_keys or left is None or right_key is None:
         return None
-    keys = attrs.evolve(keys, left=left, rest=(*own, *keys.rest))
     right = keyed(right_key, pattern, element, source, drop_null_keys=True)
-    return Correlated(nested.path, keys, element, right, pattern, head)
+    return Correlated(nested.path, left, (*own, *keys.rest), element, right, pattern, head)
 
 
 def _generators_together(term: CMap) -> Iterator[CMap]:
@@ -258,16 +209,6 @@ def _generator(param: Pattern, source: Term, body: Term) -> Term:
 
 def _if(condition: Term, then: Term) -> Term:
     return If(condition, then, Empty(then.type))
-
-
-def _nested(term: Term, path: tuple[int, ...], local: frozenset[str], under: tuple[Guard, ...]) -> list[Nested]:
-    """The nested comprehensions over sources that are the same for all elements, outermost first."""
-    found = []
-    if isinstance(term, CMap) and reads_sources(term.source) and not free_vars(term.source):
-        found.append(Nested(path, term, local, under))
-    for i, (child, bound, own) in enumerate(zip(children(term), scopes(term), guards(term), strict=True)):
-        found += _nested(child, (*path, i), local | bound, (*under, *own))
-    return found
 
 
 def _replace(term: Term, path: tuple[int, ...], new: Term) -> Term:

@@ -147,6 +147,14 @@ CONSTRUCTS = tuple(
             "select (a, p.V) from (a, b) in S, p in P where b = p.K and a > sum(select d from (c, d) in T where c = a)",
         ),
         (
+            "correlated aggregate over a range",
+            "select (a, sum(select d from h in a - 2..a, (c, d) in T where c = h)) from (a, b) in S",
+        ),
+        (
+            "correlated aggregate over a nested bag",
+            "select (p.K, count(select d from i in p.I, (c, d) in T where c = i.U)) from p in P",
+        ),
+        (
             "elements without a partner",
             "select a from (a, b) in S where count(select d from (c, d) in T where c = a) = 0",
         ),

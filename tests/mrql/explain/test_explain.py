@@ -435,7 +435,7 @@ def test_what_has_no_inverse_is_named_once() -> None:
 
 BY_KEY = {
     *("paper", "correlated", "having", "distinct", "nested_data", "union", "static_table"),
-    *("groups_of_groups", "two_nested", "band", "loop"),
+    *("groups_of_groups", "two_nested", "dependent", "band", "loop"),
 }
 """The cases whose answer is made key by key from one state."""
 

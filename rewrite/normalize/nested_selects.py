@@ -1,0 +1,90 @@
+"""Nested selects: where they stand in what encloses them, and what they give once they are joined with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from mrql.algebra.analysis.integer_ranges import may_overflow
+from mrql.algebra.analysis.traversal import children
+from mrql.algebra.analysis.variables import alpha_equal, scopes
+from mrql.algebra.evaluation.may_fail import Guard, guarded, guards, may_fail
+from mrql.algebra.terms import CMap, Lambda, Lit, Pattern, PVar, Term, Var
+from mrql.rewrite.analysis.join_predicates import guard, reads_sources
+
+
+@attrs.frozen
+class Nested:
+    """A nested comprehension `{h | q ∈ Y, conditions}` and where it stands: the path of child positions.
+
+    `local` are the variables that are bound on the way there, `under` the conditions under which it is evaluated.
+    """
+
+    path: tuple[int, ...]
+    term: CMap
+    local: frozenset[str]
+    under: tuple[Guard, ...]
+
+    @property
+    def is_known_outside(self) -> bool:
+        """Whether it is known for all outer elements what it is evaluated under."""
+        # Variables on the way are those of a collection, too, which may be empty.
+        return not self.local and not any(reads_sources(guard.condition) for guard in self.under)
+
+    def outside(self, key: Term, own: tuple[Term, ...]) -> Term | None:
+        """A key, and under its own conditions where it may fail, where it is computed for all outer elements; None if
+        what it is evaluated under is not known there."""
+        under = (*self.under, *(Guard(condition, True) for condition in own))
+        if not may_end_in_an_error(key):
+            return key
+        if self.is_known_outside:
+            return guarded(key, under, Lit(None, key.type))
+        return None if may_fail(key) else key
+
+    def inside(self, key: Term) -> Term | None:
+        """A key that is computed for all elements of Y; None if it may fail, and a source says whether it is."""
+        return None if may_fail(key) and any(reads_sources(guard.condition) for guard in self.under) else key
+
+
+@attrs.frozen
+class Correlated:
+    """A nested comprehension that an equality links with the outer variables.
+
+    `left` is the key of an outer element, `right` are its elements by that key, `matches` is what it gives for those
+    that match, the bag `ys`: the head, where the conditions hold that are left.
+    """
+
+    path: tuple[int, ...]
+    left: Term
+    rest: tuple[Term, ...]
+    element: Term
+    right: Term
+    pattern: Pattern
+    head: Term
+
+    def matches(self, ys: PVar) -> Term:
+        return CMap(Lambda(self.pattern, guard(self.rest, self.head)), Var(ys.name, ys.type))
+
+    def shares_join(self, other: Correlated) -> bool:
+        """Whether the matches of both are the same elements."""
+        return self.left == other.left and alpha_equal(self.right, other.right)
+
+
+def may_end_in_an_error(term: Term) -> bool:
+    """Whether it may, by what leaves its range, too: to ask for a condition first gives up no join."""
+    return may_fail(term) or may_overflow(term)
+
+
+def nested_selects(
+    term: Term,
+    is_wanted: Callable[[CMap], bool],
+    path: tuple[int, ...] = (),
+    local: frozenset[str] = frozenset(),
+    under: tuple[Guard, ...] = (),
+) -> Iterator[Nested]:
+    """The wanted ones of the comprehensions in a term, outermost first."""
+    if isinstance(term, CMap) and is_wanted(term):
+        yield Nested(path, term, local, under)
+    for i, (child, bound, own) in enumerate(zip(children(term), scopes(term), guards(term), strict=True)):
+        yield from nested_selects(child, is_wanted, (*path, i), local | bound, (*under, *own))
