@@ -37,11 +37,11 @@ CIRCLES = {
 LATE = {
     "algebra/evaluation/merge.py",  # the circle
     "algebra/evaluation/recursive_functions.py",
-    "mrql/cli/planning.py",
-    "mrql/monitoring/watch.py",  # a server, and a table on a terminal
-    "mrql/shell/start.py",  # what edits lines on a terminal
 }
 """What imports modules of ours late for another reason than that they need Spark. Nothing is to be added."""
+
+OPTIONAL = {"IPython", "deltalake", "psycopg", "pyiceberg"}
+"""What need not be installed: a notebook, and what the extras of the package bring."""
 
 SPARK = "runtime/spark"
 
@@ -223,6 +223,15 @@ def test_modules_are_imported_at_the_head_of_a_file() -> None:
         found = {module for module, line in imports(tree) if line in lines and module in folders()}
         late[str(relative(file))] = {module for module in found if not is_on_spark(folders()[module])}
     assert {file for file, modules in late.items() if modules} == LATE
+
+
+@pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
+def test_what_is_installed_with_the_package_is_imported_at_the_head_too(file: Path) -> None:
+    """But for pyspark, which has tests of its own."""
+    tree = read(file)
+    lines = {*lines_of(tree, is_function)}
+    late = {module.split(".")[0] for module, line in imports(tree) if line in lines and module not in folders()}
+    assert late - {"mrql"} <= {"pyspark", *OPTIONAL}
 
 
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))

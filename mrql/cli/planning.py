@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mrql.algebra.analysis.variables import stream_names
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import LOOP_MAX_STEPS
+from mrql.explain import require_incremental
 from mrql.jobs.loading import compile_over_files, versions_of
 from mrql.jobs.planning import plan_options
 from mrql.parser.includes import text_of
@@ -95,7 +96,5 @@ def plan_of(
 
 def must_be_incremental(*plans: Plan) -> None:
     """Refuses plans with a part that each batch computes again from a whole state."""
-    from mrql.explain import require_incremental
-
     for plan in plans:
         require_incremental(plan)

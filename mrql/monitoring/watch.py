@@ -8,18 +8,15 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 import click
 
 from mrql.monitoring.logs import LEVELS
-
-if TYPE_CHECKING:
-    # A server and a table on a terminal take longer to load than a query takes to check.
-    from mrql.monitoring.metrics import Metrics
-    from mrql.output.progress import Display
-    from mrql.runtime.streaming.report import Report
+from mrql.monitoring.metrics import Metrics
+from mrql.output.progress import Display, display
+from mrql.runtime.streaming.report import Report
 
 R = TypeVar("R")
 
@@ -40,9 +37,6 @@ class Operation:
 
         Raises: OSError where the file of the metrics cannot be written, UserError where the port cannot be had.
         """
-        from mrql.monitoring.metrics import Metrics
-        from mrql.output.progress import display
-
         with contextlib.closing(Metrics.opened(self.metrics, self.metrics_port)) as metrics:
             if metrics.endpoint is not None:
                 logger.info("metrics at %s", metrics.endpoint.url)

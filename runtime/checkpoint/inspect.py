@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
+import pyarrow.parquet as pq
 
 from mrql.algebra.errors import MrqlError, UserError
 from mrql.runtime.checkpoint.lines import read_lines, write_lines
@@ -57,8 +58,6 @@ def _read_all(root: Path, table: SavedTable, engine: str) -> None:
     if engine == "reference":
         read_lines(table, root)
         return
-    import pyarrow.parquet as pq
-
     columns = [field["name"] for field in table.form["schema"]["fields"]]
     for run in table.runs:
         for file in run.files:

@@ -14,6 +14,8 @@ from typing import Any
 from uuid import uuid4
 
 import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import RecordType
@@ -86,8 +88,6 @@ class AnswerTable:
         return text
 
     def _arrow_schema(self) -> Any:
-        import pyarrow as pa
-
         return pa.schema(arrow_type(RecordType(self.output.columns)))
 
     # --- a batch ------------------------------------------------------------------------------
@@ -127,6 +127,4 @@ class AnswerTable:
 
 
 def _rows(file: Path) -> int:
-    import pyarrow.parquet as pq
-
     return int(pq.read_metadata(file).num_rows)

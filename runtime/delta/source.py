@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
+
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
@@ -156,8 +158,6 @@ class DeltaSource:
 
     def _files_at(self, version: int | None) -> list[LogFile]:
         """The files of the table at a version."""
-        import pyarrow as pa
-
         table = self._opened(version)
         with translated(self.path):
             vectors = pa.table(table.deletion_vectors())
@@ -193,6 +193,4 @@ def _log_file(row: Mapping[str, Any]) -> LogFile:
 
 
 def _arrow_schema(table: DeltaTable) -> Any:
-    import pyarrow as pa
-
     return pa.schema(table.schema().to_arrow())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import unsigned
@@ -27,8 +29,6 @@ _BASIC = {
 
 def arrow_type(t: Type) -> Any:
     """The Arrow type of a type."""
-    import pyarrow as pa
-
     match t:
         case ty.TIMESTAMP:
             return pa.timestamp("us")

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
@@ -20,7 +22,6 @@ from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignA
 from mrql.runtime.sources.formats.foreign_types import Sequence as ListOf
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyiceberg.table.name_mapping import MappedField
     from pyiceberg.types import IcebergType, NestedField
 
@@ -113,8 +114,6 @@ def _part(field: pa.Field, name: str, mapping: Sequence[MappedField]) -> ColumnP
 
 
 def _parts_of(t: Any, mapping: Sequence[MappedField]) -> tuple[ColumnPart, ...]:
-    import pyarrow as pa
-
     if pa.types.is_struct(t):
         return _of_file(t.fields, mapping)
     if pa.types.is_list(t) or pa.types.is_large_list(t):
@@ -133,9 +132,6 @@ def _ids(parts: Iterable[ColumnPart]) -> Iterable[int]:
 
 def columns_of_file(file: Path, mapping: Sequence[MappedField]) -> tuple[ColumnPart, ...] | None:
     """The columns of a file; None of one that is no file of Parquet, of which its reader says so."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         with file.open("rb") as stream:
             return parts_of_file(pq.read_schema(stream), mapping)

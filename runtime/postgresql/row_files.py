@@ -9,9 +9,13 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
@@ -20,9 +24,6 @@ from mrql.algebra.types import Type
 from mrql.runtime.engine.arrow import arrow_type
 from mrql.runtime.postgresql.pgoutput import Texts
 from mrql.runtime.sources.rows_file import RowsFile, column_label
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BLOCK_ROWS = 1 << 16
 """So many changes are in memory."""
@@ -49,8 +50,6 @@ class TableShape:
 
     def schema(self) -> pa.Schema:
         """The columns of the files, which have no names but their place."""
-        import pyarrow as pa
-
         return pa.schema([(column_label(i), arrow_type(c.type)) for i, c in enumerate(self.columns)])
 
 
@@ -73,9 +72,6 @@ class RowsWriter:
 
     def write(self, texts: Sequence[pa.Array]) -> None:
         """Writes columns of texts."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         schema = self.shape.schema()
         if self.file is None:
             self.file = pq.ParquetWriter(self.path, schema)
@@ -85,8 +81,6 @@ class RowsWriter:
         self.count += batch.num_rows
 
     def _flush(self) -> None:
-        import pyarrow as pa
-
         if self.waiting:
             self.write([pa.array(texts, pa.string()) for texts in zip(*self.waiting, strict=True)])
             self.waiting.clear()
@@ -131,9 +125,6 @@ class _Blocks(io.RawIOBase):
 
 def write_copied(blocks: Iterable[bytes], writer: RowsWriter) -> None:
     """Writes rows as COPY sends them in CSV, with a constant before the columns: no line is empty then."""
-    import pyarrow as pa
-    import pyarrow.csv as csv
-
     names = ["constant", *map(column_label, range(len(writer.shape.columns)))]
     stream = _Blocks(iter(blocks))
     first = stream.read(1)  # Arrow takes no empty file
@@ -163,8 +154,6 @@ def converted(texts: pa.Array, column: ReadColumn, shape: TableShape) -> pa.Arra
 
     Raises: UserError, naming the first text that is none of the type.
     """
-    import pyarrow as pa
-
     try:
         return _converted(texts, column)
     except pa.ArrowInvalid:
@@ -178,9 +167,6 @@ def converted(texts: pa.Array, column: ReadColumn, shape: TableShape) -> pa.Arra
 
 
 def _converted(texts: pa.Array, column: ReadColumn) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     wanted = arrow_type(column.type)
     match column.source:
         case "bool":

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
+import pyarrow.parquet as pq
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
@@ -31,8 +32,6 @@ def column_label(place: int) -> str:
 
 def rows_of(file: RowsFile, row: Type) -> Iterator[tuple[Value, int]]:
     """The rows of a file, with their weight."""
-    import pyarrow.parquet as pq
-
     assert isinstance(row, ty.RecordType)
     labels = [column_label(i) for i in range(len(row.fields))]
     for batch in pq.ParquetFile(file.path).iter_batches():

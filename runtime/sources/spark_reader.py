@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import attrs
+import pyarrow as pa
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
@@ -147,7 +148,6 @@ def _made(found: type, schema: Any, options: Any) -> Any:
 
 def _schema(row: Type) -> Any:
     """The type of the rows as Spark has it."""
-    import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(pa.schema([(name, arrow_type(t)) for name, t in row_columns(row)]))

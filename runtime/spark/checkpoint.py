@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -106,8 +107,6 @@ def write_rows(
 ) -> dict[str, int]:
     """Writes rows with the columns of a schema; says how many each file has. Rows that lie in partitions by the hash of
     some columns are written as such."""
-    import pyarrow.parquet as pq
-
     if df.schema.simpleString() != schema.simpleString():
         types = [(quote(field.name), field.dataType.simpleString()) for field in schema]
         df = df.selectExpr(*(f"CAST({name} AS {t}) AS {name}" for name, t in types))

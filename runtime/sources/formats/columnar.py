@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 import attrs
+import pyarrow as pa
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Records, SourceSpec
@@ -30,11 +31,6 @@ from mrql.runtime.sources.formats import foreign_types, nanoseconds
 from mrql.runtime.sources.formats.file_format import FileFormat, once
 from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, Pairs, misfit, own_type, twice
 from mrql.runtime.sources.formats.wider_columns import narrowed, wider, wider_row
-
-if TYPE_CHECKING:
-    # Arrow takes longer to load than a query takes to check, and only these files need it.
-    import pyarrow as pa
-
 
 Opened: TypeAlias = Path | IO[bytes]
 """What Arrow reads a file by."""
@@ -191,8 +187,6 @@ def of_one_type(
 
 def _foreign(t: pa.DataType) -> Foreign:
     """A type of Arrow, to be held against one of the language."""
-    import pyarrow as pa
-
     if pa.types.is_struct(t):
         return Fields(tuple((field.name, _foreign(field.type)) for field in t.fields))
     if pa.types.is_dictionary(t):
@@ -207,8 +201,6 @@ def _foreign(t: pa.DataType) -> Foreign:
 
 def _other_lists() -> tuple[Callable[[pa.DataType], bool], ...]:
     """What tells lists that a writer has held otherwise in memory."""
-    import pyarrow as pa
-
     return pa.types.is_list_view, pa.types.is_large_list_view, pa.types.is_fixed_size_list
 
 
@@ -222,8 +214,6 @@ def _as_read(columnar: ArrowReader, spec: SourceSpec, file: Path) -> pa.Schema |
 
 def file_schema(columnar: ArrowReader, file: Path) -> pa.Schema | Malformed:
     """The columns of a file, as Arrow has them."""
-    import pyarrow as pa
-
     try:
         with _opened(file) as stream:
             return columnar.schema(stream)
@@ -265,8 +255,6 @@ _ARROW: dict[str, Type] = {
 
 
 def _single(t: pa.DataType) -> Type | None:
-    import pyarrow as pa
-
     if pa.types.is_timestamp(t) and t.unit != "ns":
         return ty.TIMESTAMP
     if pa.types.is_decimal(t) and 0 <= t.scale <= t.precision <= ty.MAX_PRECISION:
@@ -306,8 +294,6 @@ def _there(columnar: ArrowReader, spec: SourceSpec, file: Path) -> list[str]:
 
 
 def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Value]:
-    import pyarrow as pa
-
     while True:
         try:
             batch = next(batches, None)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 OPTION = "truncateTimestamps"
 HINT = f"with `{OPTION}` it is read to the microsecond"
@@ -25,15 +23,11 @@ def are_in(text: str) -> bool:
 
 def as_microseconds(schema: pa.Schema) -> pa.Schema:
     """The columns, with timestamps of microseconds in the place of such."""
-    import pyarrow as pa
-
     return _with(schema, lambda t: pa.timestamp("us", t.tz))
 
 
 def as_numbers(batch: pa.RecordBatch) -> pa.RecordBatch | pa.Table:
     """Rows with the numbers of nanoseconds since 1970 in the place of such timestamps."""
-    import pyarrow as pa
-
     if not are_in(str(batch.schema)):
         return batch
     return pa.Table.from_batches([batch]).cast(_with(batch.schema, lambda t: pa.int64()))
@@ -49,15 +43,11 @@ def at_nanosecond(number: int) -> datetime:
 
 
 def _with(schema: pa.Schema, other: Callable[[pa.TimestampType], pa.DataType]) -> pa.Schema:
-    import pyarrow as pa
-
     return pa.schema([field.with_type(_replaced(field.type, other)) for field in schema])
 
 
 def _replaced(t: pa.DataType, other: Callable[[pa.TimestampType], pa.DataType]) -> pa.DataType:
     """A type with another one in the place of such timestamps, in its parts too."""
-    import pyarrow as pa
-
     if pa.types.is_timestamp(t):
         return other(t) if t.unit == "ns" else t
     if pa.types.is_struct(t):

@@ -6,18 +6,15 @@ Arrow reads its timestamps as nanoseconds, of the years 1678 to 2261; they are t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import orc
 
 from mrql.runtime.sources.formats.columnar import ArrowReader, Opened, columnar_format
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def _orc_schema(file: Opened) -> pa.Schema:
-    import pyarrow as pa
-    from pyarrow import orc
-
     schema = orc.ORCFile(file).schema
     return pa.schema([field.with_type(_microseconds(field.type)) for field in schema])
 
@@ -27,16 +24,12 @@ def in_microseconds(batch: pa.RecordBatch) -> pa.Table:
 
     Raises: ArrowInvalid where one is of a part of a microsecond.
     """
-    import pyarrow as pa
-
     fields = [field.with_type(_microseconds(field.type)) for field in batch.schema]
     return pa.Table.from_batches([batch]).cast(pa.schema(fields))
 
 
 def _microseconds(t: pa.DataType) -> pa.DataType:
     """A type of Arrow with microseconds in the place of nanoseconds, in its parts too."""
-    import pyarrow as pa
-
     if pa.types.is_timestamp(t):
         return pa.timestamp("us", t.tz)
     if pa.types.is_struct(t):
@@ -47,15 +40,11 @@ def _microseconds(t: pa.DataType) -> pa.DataType:
 
 
 def _batches(file: Opened, columns: list[str]) -> Iterator[Any]:
-    from pyarrow import orc
-
     opened = orc.ORCFile(file)
     return (in_microseconds(opened.read_stripe(n, columns=columns)) for n in range(opened.nstripes))
 
 
 def _rows(file: Opened) -> int:
-    from pyarrow import orc
-
     return int(orc.ORCFile(file).nrows)
 
 

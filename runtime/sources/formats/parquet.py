@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mrql.algebra import types as ty
 from mrql.algebra.values.values import Record, Value
@@ -14,15 +17,9 @@ from mrql.runtime.engine.row_format import row_cells
 from mrql.runtime.sources.formats import nanoseconds
 from mrql.runtime.sources.formats.columnar import ArrowReader, Opened, columnar_format
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
 
 def _parquet(file: Opened) -> pq.ParquetFile:
     """A file. Timestamps of 96 bits, as Spark writes them, are taken for what it reads: those of microseconds."""
-    import pyarrow.parquet as pq
-
     return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
 
 
@@ -37,16 +34,11 @@ def _batches(file: Opened, columns: list[str]) -> Iterator[Any]:
 
 
 def _rows(file: Opened) -> int:
-    import pyarrow.parquet as pq
-
     return int(pq.read_metadata(file).num_rows)
 
 
 def encode_parquet(output: Output, answer: Value) -> bytes:
     """A part file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     record = ty.RecordType(output.columns)
     named = (
         Record(dict(zip(record.names, [*row_cells(row, output.item), *weight], strict=True)))

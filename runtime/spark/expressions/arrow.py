@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
+import pyarrow as pa
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
@@ -29,8 +30,6 @@ class OverArrow:
         """The function, from Arrow arrays to one. Without variables it is given a column all the same."""
 
         def evaluated(*columns: Any) -> Any:
-            import pyarrow as pa
-
             result = [to_plain(self._value(row), self.term.type) for row in zip(*map(_values, columns), strict=True)]
             return pa.array(result, arrow_type(self.term.type))
 

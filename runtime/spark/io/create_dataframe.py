@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
@@ -18,8 +19,6 @@ from mrql.runtime.spark.expressions.layout import labels, quote, sql_type
 
 def to_dataframe(spark: SparkSession, rows: Iterable[Value], t: Type) -> DataFrame:
     """The rows of a bag type as a DataFrame; through Arrow, so that no Python process has to make them again."""
-    import pyarrow as pa
-
     assert isinstance(t, ty.BagType)
     item = t.item if isinstance(t.item, ty.TupleType | ty.RecordType) else ty.RecordType((("value", t.item),))
     plain = [to_plain(row if item is t.item else Record({"value": row}), item) for row in rows]
