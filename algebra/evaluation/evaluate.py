@@ -16,9 +16,11 @@ from mrql.algebra import monoids
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.errors import OF_INTS, EvaluationError, IntegerOverflow, UserError
 from mrql.algebra.evaluation import merge
+from mrql.algebra.evaluation.lookup import key_in_words
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive
 from mrql.algebra.evaluation.trace import print_trace
-from mrql.algebra.functions import AND, COALESCE, OR, TRACE, apply, convert, convert_from, widened
+from mrql.algebra.functions import AND, COALESCE, ONLY, OR, TRACE, apply, convert, convert_from, widened
+from mrql.algebra.functions.operators import only
 from mrql.algebra.stack import CALLS, LEVELS, deep, on_a_stack_of_its_own
 from mrql.algebra.terms import (
     Cast,
@@ -121,6 +123,8 @@ class _Evaluator:
                 return _with_place(term, lambda: convert_from(self.value(inner, env), inner.type, t))
             case If(condition, then, otherwise):
                 taken = then if self.holds(condition, env) else otherwise
+                if isinstance(taken, Prim) and taken.function == ONLY and taken is otherwise:
+                    return widened(self.looked_up(taken, term, env), taken.type, term.type)
                 return widened(self.value(taken, env), taken.type, term.type)
             case Let(pattern, value, body):
                 return self.value(body, {**env, **bind(pattern, self.value(value, env))})
@@ -168,6 +172,14 @@ class _Evaluator:
                 return self.holds(left, env) and self.holds(right, env)
             case _:
                 return bool(self.value(condition, env))
+
+    def looked_up(self, term: Prim, lookup: If, env: Environment) -> Value:
+        """`only(…)` where a lookup takes it: its error names the key."""
+        values = self.value(term.args[0], env)
+        key = key_in_words(lookup) if values is not None and len(values) != 1 else None
+        if key is None:
+            return _with_place(term, lambda: None if values is None else only(values))
+        return _with_place(term, lambda: only(values, self.value(key, env)))
 
     def guarded(self, term: Prim, env: Environment) -> Value:
         """The left side of `and` and `or` guards the right one: `x <> 0 and 1/x > 2`."""

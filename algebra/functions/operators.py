@@ -74,10 +74,10 @@ def _decimal_quotient(total: Value, count: Value) -> Value:
     return None if not count else decimals.quotient(total, count)
 
 
-def only(values: Collection[Value]) -> Value:
-    """The one value that there is."""
+def only(values: Collection[Value], key: str = "this key") -> Value:
+    """The one value that there is; `key` says what it is looked up by."""
     if len(values) != 1:
-        raise EvaluationError(f"there {f'are {len(values)} values' if values else 'is no value'} under this key")
+        raise EvaluationError(f"there {f'are {len(values)} values' if values else 'is no value'} under {key}")
     (value,) = values
     return value
 
@@ -92,8 +92,13 @@ def _remainder(a: str, b: str, at: str) -> str:
 
 
 def _only(values: str, at: str) -> str:
-    none = fails(at, "there is no value under this key")
-    many = fails(at, "there are {} values under this key", f"size({values})")
+    return only_sql(values, "'this key'", at)
+
+
+def only_sql(values: str, key: str, at: str) -> str:
+    """The same of an array; the key is text."""
+    none = fails(at, "there is no value under {}", key)
+    many = fails(at, "there are {} values under {}", f"size({values})", key)
     return f"CASE size({values}) WHEN 1 THEN {values}[0] WHEN 0 THEN {none} ELSE {many} END"
 
 

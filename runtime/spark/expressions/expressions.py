@@ -16,10 +16,12 @@ from mrql.algebra.analysis.integer_ranges import is_narrow
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import bound_names, free_vars
 from mrql.algebra.errors import InternalError, UserError
+from mrql.algebra.evaluation.lookup import key_in_words
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.evaluation.recursive_functions import calls_python, own_python_functions
 from mrql.algebra.functions import argument_types
 from mrql.algebra.functions.function import resolved
+from mrql.algebra.functions.operators import only_sql
 from mrql.algebra.functions.recursive_data import Folding
 from mrql.algebra.monoids import PRODUCT, SUM, Aggregate, BagUnion, Fold, ListAppend
 from mrql.algebra.terms import (
@@ -163,12 +165,22 @@ class Expressions:
                 return f"parse_json({self.sql(term, env)})"
 
     def choice(self, term: If, env: Environment) -> Layout:
-        condition = self.condition(term.condition, env)
-        branches = []
-        for branch in (term.then, term.otherwise):
-            value = cast(self.value(branch, env), branch.type, term.type, "")
-            branches.append(to_sql(value))
-        return Atom(f"if({condition}, {branches[0]}, {branches[1]})", term.type)
+        condition, key = self.condition(term.condition, env), key_in_words(term)
+        then, otherwise = (
+            to_sql(cast(value, branch.type, term.type, ""))
+            for branch, value in (
+                (term.then, self.value(term.then, env)),
+                (term.otherwise, self.value(term.otherwise, env) if key is None else self.looked_up(term, key, env)),
+            )
+        )
+        return Atom(f"if({condition}, {then}, {otherwise})", term.type)
+
+    def looked_up(self, lookup: If, key: Term, env: Environment) -> Layout:
+        """`only(…)` where a lookup takes it: its error names the key."""
+        term = lookup.otherwise
+        if not isinstance(term, Prim) or self.in_python(term):
+            return self.value(term, env)
+        return Atom(only_sql(self.array(term.args[0], env), self.sql(key, env), place(term.span)), term.type)
 
     def condition(self, term: Term, env: Environment) -> str:
         """A term as a condition, where missing counts as false, so that comparisons need no care for nulls."""
