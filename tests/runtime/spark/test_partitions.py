@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.partitions(IN_ONE)]
 
 PAIRS = "bag((long, long))"
 JOINED = "select (a, sum(f)) from (a, b) in S, (c, d) in T, (e, f) in P where b = c and d = e group by a"
+OF_TWO = "select (a, sum(d)) from (a, b) in S, (c, d) in T where b = c group by a"
 GROUPED = "select (k, sum(v)) from (k, v) in S group by k"
 
 
@@ -29,9 +30,10 @@ def pairs(spark: SparkSession, *rows: tuple[int, int]) -> DataFrame:
 
 
 def exchanges(view: mrql.View) -> list[str]:
-    """The plans of a view that move rows, of those that are used again."""
+    """The plans of a view that move rows, of those that are used again; there are some."""
     inner = view._view
     plans = [t.plan.plan.toString() for t in inner.plans._known.values() if isinstance(t, Template)]
+    assert plans
     return [plan for plan in plans if "Exchange" in plan]
 
 
@@ -50,10 +52,10 @@ def test_nothing_is_moved(spark: SparkSession) -> None:
     with query.view(spark) as view:
         view._view.plans._known.clear()
         view.apply(S=pairs(spark, (1, 2), (2, 3)), T=pairs(spark, (2, 4), (3, 4)), P=pairs(spark, (4, 10)))
-        for n in range(5):
+        for n in range(3):
             come, gone = pairs(spark, (n, 2)), pairs(spark, (n - 1, 2))
             view.apply(S=mrql.Delta(come, gone if n else None), P=mrql.Delta(pairs(spark, (4, n))))
-        assert answer(view) == [(1, 20), (2, 20), (4, 20)]
+        assert answer(view) == [(1, 13), (2, 26)]
         assert spread(view._view) == {1}
         assert exchanges(view) == []
 
@@ -207,21 +209,17 @@ def test_beside_a_large_table_states_are_distributed(
 def test_a_checkpoint_goes_on_in_other_partitions(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: int, then: int
 ) -> None:
-    query = mrql.compile(JOINED, **dict.fromkeys("STP", PAIRS))
+    query = mrql.compile(OF_TWO, **dict.fromkeys("ST", PAIRS))
     wanted = []
-    for most, numbers in ((first, range(3)), (then, range(3, 6))):
+    for most, numbers in ((first, range(2)), (then, range(2, 4))):
         monkeypatch.setattr(partitions, "IN_ONE_MAX_ROWS", most)
         with query.view(spark, checkpoint=str(tmp_path / "checkpoint")) as view:
             assert answer(view) == wanted
             for n in numbers:
                 come, gone = pairs(spark, (n, 2)), pairs(spark, (n - 1, 2))
-                view.apply(
-                    S=mrql.Delta(come, gone if n else None),
-                    T=pairs(spark, (2, 4)),
-                    P=pairs(spark, (4, 1)),
-                )
+                view.apply(S=mrql.Delta(come, gone if n else None), T=pairs(spark, (2, 4)))
             wanted = answer(view)
-            assert wanted == [(numbers[-1], (numbers[-1] + 1) ** 2)]
+            assert wanted == [(numbers[-1], 4 * (numbers[-1] + 1))]
 
 
 @pytest.mark.partitions(GROWING)
@@ -236,8 +234,8 @@ def test_a_loop_grows_between_its_batches(spark: SparkSession, loop: mrql.api.Lo
         S=PAIRS,
     )
     with query.view(spark, loop=loop) as view:
-        for n in range(5):
-            view.apply(S=pairs(spark, (n, n + 1)))
+        for edges in ([(0, 1)], [(1, 2), (2, 3)], [(3, 4), (4, 5)]):
+            view.apply(S=pairs(spark, *edges))
         view.apply(S=mrql.Delta(delete=pairs(spark, (2, 3))))
         assert answer(view) == [(0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5)]
         assert spread(view._view) == {2}
