@@ -633,6 +633,7 @@ class _Writer:
         for _ in range(self.pick((1, 1, 2))):
             kinds = [p.shape.kind for p in scope.atoms(*BASIC) if isinstance(p.shape, Atom)]
             key = self.scalar(self.pick([*kinds, "long"]), scope, min(depth, 1))
+            key = f"abs({key})" if key.isdigit() else key  # a number alone is taken for a place in the head
             keys.append(self.pick((key, f"{key} desc", f"{key} asc", f"inv({key})")))
         limit = f" limit {self.pick((2, 1, 3, 2, 4, 0))}" if self.chance(60) else ""
         return f" order by {', '.join(keys)}{limit}"
