@@ -108,10 +108,12 @@ def reference_operators(
     found = {}
     for operator in circuit.operators:
         state, size = states.get(operator.id), sizes.get(operator.id)
-        if state is not None:
-            found[operator.id] = OperatorActivity(
-                state.touched, state=size, milliseconds=view.milliseconds.get(operator.id)
-            )
+        spent = view.milliseconds.get(operator.id)
+        if operator.kind is OperatorKind.BAG and operator.stage is not None:
+            rows = states[operator.stage].given_to(operator.component or 0)
+            found[operator.id] = OperatorActivity(rows, state=size, milliseconds=spent)
+        elif state is not None:
+            found[operator.id] = OperatorActivity(state.touched, state=size, milliseconds=spent)
         elif operator.kind is OperatorKind.INDEX and operator.feed is not None and operator.stage is not None:
             place = operator.feed, operator.input or ""
             found[operator.id] = OperatorActivity(states[operator.stage].changed.get(place, 0))

@@ -74,6 +74,10 @@ class StageState(StateStore[Iterable[Share], Iterable[Canonical], Collection[Ent
         """How many keys the last batch touched."""
         return len(self.touched_keys)
 
+    def given_to(self, component: int) -> int:
+        """How many rows the last batch has given to a component."""
+        return sum(rows for feed, rows in self.given.items() if component in dict(self.stage.feeds[feed].units))
+
     def size(self) -> int:
         """How many rows the state holds."""
         return len(self.entries) + sum(map(len, self.inputs.values()))

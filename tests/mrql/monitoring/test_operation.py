@@ -160,6 +160,24 @@ def test_what_operators_give_one_another(home: Path, engine: str, request: pytes
     assert {name: [operators[name] for operators in given] for name in known} == known
 
 
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize(
+    ("query", "bag", "rows"),
+    [
+        ("select (a, b) from (a, b) in s where b > 5", "X1", [2, 0]),
+        ("select (a, b) from (a, b) in s group by a", "X1.vs", [3, 1]),
+    ],
+)
+def test_a_bag_gives_the_rows_that_come_to_it(
+    home: Path, query: str, bag: str, rows: list[int], engine: str, request: pytest.FixtureRequest
+) -> None:
+    """One that is the whole answer, and one of groups."""
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    (home / "q.mrql").write_text(f's = stream(csv, "s", ",", type((long, long))); {query};')
+    assert [record["operators"][bag]["rows_out"] for record in records(home, engine)] == rows
+
+
 def test_lines_are_added(home: Path) -> None:
     """What is in the file stays; half a line that a killed process has left is ended."""
     file = home / "metrics.jsonl"
