@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
@@ -31,6 +32,7 @@ from mrql.runtime.delta.opened import opened, translated
 from mrql.runtime.delta.partition_paths import normal_text, read_as, written
 from mrql.runtime.sources.formats.change_feed import CHANGE_FEED
 from mrql.runtime.sources.formats.columnar import foreign_fields
+from mrql.runtime.sources.formats.foreign_types import Fields, ForeignAtom
 from mrql.runtime.sources.source import ChangedFile, Offset
 from mrql.runtime.sources.versioned_tables import (
     FROM_NOW_ON,
@@ -63,7 +65,7 @@ class DeltaSource:
 
     def row_type(self) -> Type:
         with located(self.spec):
-            return row_of(self.path, foreign_fields(_arrow_schema(self._opened(self.spec.version))))
+            return row_of(self.path, _columns(self._opened(self.spec.version)))
 
     def newest(self) -> int:
         with located(self.spec):
@@ -78,7 +80,7 @@ class DeltaSource:
         protocol = table.protocol()
         must_be_read(self.path, protocol.min_reader_version, protocol.reader_features or ())
         must_have_no_mapping(self.path, table.metadata().configuration)
-        must_have_columns(self.spec, foreign_fields(_arrow_schema(table)), f"at version {table.version()}")
+        must_have_columns(self.spec, _columns(table), f"at version {table.version()}")
         return table
 
     # --- versions -----------------------------------------------------------------------------
@@ -190,6 +192,19 @@ class DeltaSource:
 def _log_file(row: Mapping[str, Any]) -> LogFile:
     values: PartitionValues = {name: written(value) for name, value in (row.get("partition") or {}).items()}
     return LogFile(row["path"], values, row["size_bytes"])
+
+
+def _columns(table: DeltaTable) -> Fields:
+    """The columns of a table. A partition column of bytes is of no type: the log has a text for them, and each writer
+    another one."""
+    in_paths = {*table.metadata().partition_columns}
+    found = foreign_fields(_arrow_schema(table))
+    return Fields(
+        tuple(
+            (name, ForeignAtom("bytes in a path") if name in in_paths and str(t) == str(ty.BYTES) else t)
+            for name, t in found.fields
+        )
+    )
 
 
 def _arrow_schema(table: DeltaTable) -> Any:

@@ -59,6 +59,16 @@ def test_a_table_as_it_was(tmp_path: Path) -> None:
     assert value_of(tmp_path, 'select k from <k: k> in stream(delta, "t", type(<k: long>));') == Bag([1, 2])
 
 
+def test_bytes_of_columns_and_of_paths(tmp_path: Path) -> None:
+    """Those in files are read; a partition column of bytes is left out, and refused where it is asked for."""
+    table = pa.table({"k": [1, 2], "b": [b"\0\xff", None], "p": [b"abcd", b"YQ=="]})
+    write_deltalake(tmp_path / "t", table, partition_by=["p"])
+    assert value_of(tmp_path, 'select (x.k, x.b) from x in source(delta, "t");') == Bag([(1, b"\0\xff"), (2, None)])
+    for asked in ('source(delta, "t")', 'source(delta, "t", type(<p: binary>))'):
+        with pytest.raises(UserError, match="is of type bytes in a path"):
+            value_of(tmp_path, f"select x.p from x in {asked};")
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
