@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,7 +46,7 @@ def home(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     table = pa.table({"a b": [1], "blob": [b"x"]})
-    pq.write_table(table, tmp_path / "h.parquet")
+    pq.write_table(table.append_column("left out", [[time(10)]]), tmp_path / "h.parquet")
     orc.write_table(table, tmp_path / "i.orc")
     return tmp_path
 
@@ -75,8 +76,8 @@ def home(tmp_path: Path) -> Path:
         (["l.json"], ["--multiline"], "<a: double>"),
         (["f.json"], [], "<`a``b`: double, c: list(long)>"),
         (["p"], [], "<_1: long, k: string>"),
-        (["h.parquet"], [], "<`a b`: long>"),
-        (["i.orc"], [], "<`a b`: long>"),
+        (["h.parquet"], [], "<`a b`: long, blob: binary>"),
+        (["i.orc"], [], "<`a b`: long, blob: binary>"),
     ],
 )
 def test_what_is_printed_reads_the_files(home: Path, files: list[str], options: list[str], row: str) -> None:
