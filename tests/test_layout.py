@@ -144,9 +144,15 @@ def read(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 
+@cache
+def imported(file: Path) -> tuple[tuple[str, int], ...]:
+    """The modules that a file imports, with their lines: several tests ask for them."""
+    return tuple(imports(read(file)))
+
+
 def ours(file: Path) -> Iterator[tuple[str, int]]:
     """The places of this package that a file imports from."""
-    found = ((module, line) for module, line in imports(read(file)) if module not in GROUND)
+    found = ((module, line) for module, line in imported(file) if module not in GROUND)
     yield from ((places()[module], line) for module, line in found if module in places())
 
 
@@ -164,9 +170,8 @@ def test_no_modules_need_each_other() -> None:
 
 def needed(file: Path) -> Iterator[str]:
     """The modules of ours that a file needs when it runs."""
-    tree = read(file)
-    typing = {*lines_of(tree, is_for_type_checkers)}
-    for module, line in imports(tree):
+    typing = {*lines_of(read(file), is_for_type_checkers)}
+    for module, line in imported(file):
         if module in folders() and module != module_of(file) and line not in typing:
             yield module
 
@@ -218,9 +223,8 @@ def test_modules_are_imported_at_the_head_of_a_file() -> None:
     """A function imports one of ours only where that needs Spark, which `check` and `explain` do without."""
     late = {}
     for file in source_files():
-        tree = read(file)
-        lines = {*lines_of(tree, is_function)}
-        found = {module for module, line in imports(tree) if line in lines and module in folders()}
+        lines = {*lines_of(read(file), is_function)}
+        found = {module for module, line in imported(file) if line in lines and module in folders()}
         late[str(relative(file))] = {module for module in found if not is_on_spark(folders()[module])}
     assert {file for file, modules in late.items() if modules} == LATE
 
@@ -237,7 +241,7 @@ def test_what_is_installed_with_the_package_is_imported_at_the_head_too(file: Pa
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
 def test_the_rooms_are_imported_as_parts_of_the_package(file: Path) -> None:
     """`import algebra` would find the directory here, and nothing where the package is installed."""
-    assert [module for module, _ in imports(read(file)) if module.split(".")[0] in ROOMS] == []
+    assert [module for module, _ in imported(file) if module.split(".")[0] in ROOMS] == []
 
 
 def test_the_language_sees_the_algebra_only() -> None:
@@ -250,10 +254,9 @@ def test_pyspark_is_imported_only_by_the_engine_on_spark(file: Path) -> None:
     """The rest starts without it; jobs, commands and the API may name its types, or load it when it is needed."""
     if is_on_spark(folder_of(file)):
         return
-    tree = read(file)
+    found = [line for module, line in imported(file) if module.split(".")[0] in ("pyspark", "py4j")]
     front = FLOORS[place_of(file)] > FLOORS[TRANSLATE] or str(relative(file)) in NAMES_SPARK
-    allowed = set(imported_when_needed(tree)) if front else set()
-    found = [line for module, line in imports(tree) if module.split(".")[0] in ("pyspark", "py4j")]
+    allowed = set(imported_when_needed(read(file))) if found and front else set()
     assert [line for line in found if line not in allowed] == []
 
 
@@ -291,8 +294,9 @@ def is_for_type_checkers(node: ast.AST) -> bool:
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
 def test_only_the_front_prints_and_exits(file: Path) -> None:
     """The rest returns what is to be said, or raises it."""
-    called = {ast.unparse(node.func) for node in ast.walk(read(file)) if isinstance(node, ast.Call)}
-    raised = {ast.unparse(node.exc) for node in ast.walk(read(file)) if isinstance(node, ast.Raise) and node.exc}
+    nodes = [*ast.walk(read(file))]
+    called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+    raised = {ast.unparse(node.exc) for node in nodes if isinstance(node, ast.Raise) and node.exc}
     if folder_of(file) not in PRINTS:
         says = {
             name for name in called if name in PRINTING or name.endswith((".print", ".stdout.write", ".stderr.write"))
