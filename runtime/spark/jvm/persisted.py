@@ -15,10 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime.spark.jvm.handles import field, handles, items, name_of, nothing
 from mrql.runtime.spark.jvm.jobs import compute
-from mrql.runtime.spark.jvm.rows import rows, rows_of
-
-BYTES = StorageLevel.MEMORY_AND_DISK
-ROWS = StorageLevel.MEMORY_AND_DISK_DESER
+from mrql.runtime.spark.jvm.rows import rdd_of, rows, rows_of
 
 SEED = 42
 """What Spark begins the hash of a row with."""
@@ -53,10 +50,13 @@ def local_checkpoint(df: DataFrame, *, small: bool, few: bool = False) -> tuple[
 
     A small one is kept as bytes. Rows kept as objects are faster to read again, but Spark estimates their size while it
     stores them, which takes longer than to write some ten thousand of them down.
+
+    It is what `DataFrame.localCheckpoint` makes. But that is an action: Spark tells its listeners of it, and reads the
+    byte code of the function that copies the rows, each time.
     """
-    kept = df.localCheckpoint(False, BYTES if small else ROWS)
-    leaf = kept._jdf.queryExecution().logical()
-    return leaf.rdd(), _shape(df.sparkSession, leaf, few=few)
+    spark = df.sparkSession
+    rdd = df._jdf.queryExecution().executedPlan().execute()
+    return kept(spark, rdd, small=small), shape_of(df, few=few)
 
 
 def shape_of(df: DataFrame, *, few: bool) -> RowShape:
@@ -121,7 +121,7 @@ def _copied(spark: SparkSession) -> Any:
     """How Spark itself copies the rows of a partition to keep them."""
     context = spark.sparkContext
     if context not in _COPIED:
-        rdd, _ = local_checkpoint(spark.range(0), small=True)
+        rdd = rdd_of(spark.range(0).localCheckpoint(False, StorageLevel.MEMORY_AND_DISK))
         free(rdd)
         _COPIED[context] = field(rdd.getClass(), "f").get(rdd)
     return _COPIED[context]
