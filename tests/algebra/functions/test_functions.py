@@ -212,9 +212,23 @@ SIDES: list[tuple[str, tuple[Value, ...], Value]] = [
     ("last_digits", (Decimal("-123456789012345678901234.56"),), Decimal("-789012345678901234.56")),
     ("last_digits", (Decimal("1.0000000001"),), Decimal(10000000001)),
 ]
+GREATEST = 2**63 - 1
+ATTEMPTS: list[tuple[str, tuple[Value, ...], Value]] = [
+    ("try_add", (GREATEST, 1), None),
+    ("try_add", (GREATEST, -1), GREATEST - 1),
+    ("try_add", (GREATEST, None), None),
+    ("try_subtract", (-GREATEST, 2), None),
+    ("try_subtract", (-GREATEST, 1), -GREATEST - 1),
+    ("try_multiply", (GREATEST, 2), None),
+    ("try_multiply", (2**62, -2), -GREATEST - 1),
+    ("try_negate", (-GREATEST - 1,), None),
+    ("try_negate", (-GREATEST,), GREATEST),
+    ("none_missing", (5, 0), 5),
+    ("none_missing", (None, 0), None),
+]
 
 
-@pytest.mark.parametrize(("name", "args", "expected"), TABLE + DOCUMENTS + SIDES)
+@pytest.mark.parametrize(("name", "args", "expected"), TABLE + DOCUMENTS + SIDES + ATTEMPTS)
 def test_table(name: str, args: tuple[Value, ...], expected: Value) -> None:
     """Each function at some arguments."""
     found = apply(name, args)
@@ -229,7 +243,7 @@ def test_size() -> None:
 
 def test_table_is_complete() -> None:
     """Each function stands in the table, or has a test of its own."""
-    tested = {name for name, _, _ in TABLE + DOCUMENTS + SIDES} | {
+    tested = {name for name, _, _ in TABLE + DOCUMENTS + SIDES + ATTEMPTS} | {
         "substring",
         "range",
         "at",

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mrql import syntax
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.values.values import Bag, Value, same
 from mrql.jobs.batch import BatchJob
 from mrql.parser.parser import parse_program
@@ -70,10 +70,10 @@ def test_what_is_in_error_is_taken_back_whole(case: Case) -> None:
     before = contents(session)
     try:
         session.define(f"x = 2; y = x; function g(n: int): int {{ n }}; data E = C: string;\n{case.query}")
-    except UserError:
+    except MrqlError:
         assert contents(session) == before
         return
-    with pytest.raises(UserError):  # the error is one of the data
+    with pytest.raises(MrqlError):  # the error is one of the data
         answers(Session(), case.query)
 
 

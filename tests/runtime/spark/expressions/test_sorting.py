@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 TYPE = "bag((long, bag((double, string, (int, bool)))))"
 DOUBLES = (None, -math.inf, -1.5, -0.0, 0.0, 2.0, math.inf, math.nan)
 STRINGS = (None, "", "a", "B", "b", "é", "\U0001f600")
-KEYS = ("x#0", "x#1", "x#2", "x#1, x#0", "x#0, x#1 desc", "x#0 desc", "x#1 desc, x#2", "x#0 * 0.0, x#2#1", "1")
+KEYS = ("x#0", "x#1", "x#2", "x#1, x#0", "x#0, x#1 desc", "x#0 desc", "x#1 desc, x#2", "x#0 * 0.0, x#2#1", "true")
 KEYS += (
     "x#2#0 desc, x#2#1 desc",
     "x#2#0 as float desc, x#1",
