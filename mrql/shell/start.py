@@ -10,7 +10,6 @@ from mrql.algebra.errors import UserError
 from mrql.output.tables import Printer
 from mrql.shell.interpreter import Interpreter
 from mrql.shell.piped import run_piped
-from mrql.shell.prompt import history_file, run_terminal
 from mrql.shell.session import Session
 from mrql.version import __version__
 
@@ -25,6 +24,9 @@ def start(session: Session, engine: str, as_json: bool, rows: int | None) -> Non
     console = Printer()
     with contextlib.closing(session):
         if sys.stdin.isatty() and sys.stdout.isatty():
+            # What edits lines takes a sixth of a second to load, which a pipe does without.
+            from mrql.shell.prompt import history_file, run_terminal
+
             console.print(f"mrql {__version__} {ENGINES[engine]}. `:help` says what there is.", highlight=False)
             run_terminal(Interpreter(session, console, as_json, rows), history_file())
         else:
