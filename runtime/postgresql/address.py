@@ -59,6 +59,21 @@ def must_be_one(text: str) -> None:
         raise ValueError("a % in an address is written %25; two hexadecimal digits follow any other, and not 00")
 
 
+def apart_from(text: str, parameter: str) -> tuple[str, str | None]:
+    """An address without one of its parameters, and the value of that; None where it has none.
+
+    >>> apart_from("postgresql://db/sales?table=orders&column=id", "column")
+    ('postgresql://db/sales?table=orders', 'id')
+
+    Raises: ValueError, as `must_be_one`.
+    """
+    must_be_one(text)
+    url = urlsplit(text)
+    query = dict(parse_qsl(url.query))
+    value = query.pop(parameter, None)
+    return urlunsplit(url._replace(query=urlencode(query, quote_via=quote))), value
+
+
 def parse_address(text: str) -> Address:
     """The table that an address names.
 

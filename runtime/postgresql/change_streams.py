@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.runtime.postgresql.address import LONGEST, Address, is_address, must_be_one, parse_address
+from mrql.runtime.postgresql.address import LONGEST, Address, apart_from, is_address, parse_address
 from mrql.runtime.postgresql.connection import connect, translated
 from mrql.runtime.postgresql.replication import Slot
 from mrql.runtime.postgresql.slot_notes import SlotNote, forget_slot
@@ -19,13 +18,10 @@ def published_table(spec: SourceSpec) -> tuple[Address, str]:
     Raises: UserError where it names none.
     """
     try:
-        must_be_one(spec.path)
-        url = urlsplit(spec.path)
-        query = dict(parse_qsl(url.query))
+        rest, publication = apart_from(spec.path, "publication")
         if not is_address(spec.path):
             raise UserError("the address names a table", spec.span, "postgresql://host/db?table=orders")
-        publication = query.pop("publication", None)
-        address = parse_address(urlunsplit(url._replace(query=urlencode(query, quote_via=quote))))
+        address = parse_address(rest)
     except ValueError as error:
         raise UserError(str(error), spec.span) from None
     return address, publication or _publication(address)

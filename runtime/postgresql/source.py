@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
@@ -15,7 +14,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.algebra.values.decimals import exactly
 from mrql.algebra.values.values import Document, Record, Value
-from mrql.runtime.postgresql.address import Address, is_address, must_be_one, parse_address
+from mrql.runtime.postgresql.address import Address, apart_from, is_address, parse_address
 from mrql.runtime.postgresql.columns import TYPES
 from mrql.runtime.postgresql.connection import connect, translated
 from mrql.runtime.postgresql.table import among_placeholders, quoted
@@ -89,14 +88,11 @@ def polled_table(spec: SourceSpec) -> tuple[Address, str]:
     Raises: UserError where it names none.
     """
     try:
-        must_be_one(spec.path)
-        url = urlsplit(spec.path)
-        query = dict(parse_qsl(url.query))
-        column = query.pop("column", None)
+        rest, column = apart_from(spec.path, "column")
         if column is None or not is_address(spec.path):
             hint = "postgresql://host/db?table=orders&column=id"
             raise UserError("the address names a table and the column that grows", spec.span, hint)
-        return parse_address(urlunsplit(url._replace(query=urlencode(query, quote_via=quote)))), column
+        return parse_address(rest), column
     except ValueError as error:
         raise UserError(str(error), spec.span) from None
 
