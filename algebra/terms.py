@@ -16,6 +16,7 @@ takes part (`1`, `1L` and `1.0` differ), the place in the query's text does not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -410,6 +411,16 @@ def element_type(term: Term) -> Type:
             return item
         case other:
             raise IllTyped(f"{other} is not a collection")
+
+
+def one_or_tuple(terms: Sequence[Term]) -> Term:
+    """One term as it is; none, or several, as a tuple."""
+    return terms[0] if len(terms) == 1 else Tup(tuple(terms))
+
+
+def one_or_pattern(patterns: Sequence[Pattern]) -> Pattern:
+    """The pattern for what `one_or_tuple` makes."""
+    return patterns[0] if len(patterns) == 1 else PTuple(tuple(patterns))
 
 
 def pair_type(term: Term) -> tuple[Type, Type]:

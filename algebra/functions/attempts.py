@@ -9,21 +9,21 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
-from mrql.algebra.errors import EvaluationError
+from mrql.algebra.errors import IntegerOverflow
 from mrql.algebra.functions.function import Function, Version, version
 from mrql.algebra.functions.operators import MINUS, NEGATE, PLUS, TIMES
 from mrql.algebra.functions.signatures import signature
-from mrql.algebra.types import Basic, Type
-from mrql.algebra.values.atom_conversion import INT_RANGES
+from mrql.algebra.types import Type
+from mrql.algebra.values.atom_conversion import check_range
 from mrql.algebra.values.values import Value
 
 
 def _attempted(name: str, function: Function, compute: Callable[..., int], sql: str, kinds: str) -> Function:
     def apply(types: Sequence[Type], *args: Value) -> Value:
-        assert isinstance(types[0], Basic)
-        low, high = INT_RANGES[types[0]]
-        found = compute(*args)
-        return found if low <= found <= high else None
+        try:
+            return check_range(compute(*args), types[0])
+        except IntegerOverflow:
+            return None
 
     versions = (Version(signature(kinds), apply, lambda *args: sql.format(*args[:-1]), of_types=True),)
     return Function(name, versions, function.takes, f"{function.meaning}; missing where that leaves its range")
@@ -45,7 +45,7 @@ ATTEMPTS: Mapping[Function, Function] = {
 
 def _none_missing(total: Value, missing: int) -> Value:
     if missing:
-        raise EvaluationError("integer overflow")
+        raise IntegerOverflow
     return total
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.distinct import distinct
 from mrql.algebra.analysis.missing import there
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import TRACE
@@ -18,7 +19,7 @@ from mrql.parser.sql_hints import COUNT
 from mrql.translate.builtin_aggregates import AGGREGATIONS, aggregate
 from mrql.translate.coercion import coerce, resolve, taken_as
 from mrql.translate.collection_functions import DERIVED, check_arguments, derived
-from mrql.translate.collection_terms import distinct, flattened, is_bag_of_collections
+from mrql.translate.collection_terms import flattened, is_bag_of_collections
 from mrql.translate.data_types import construct
 from mrql.translate.inlining import call, named
 from mrql.translate.json_values import as_collection

@@ -12,13 +12,10 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import (
     CMap,
     Empty,
-    GroupBy,
     If,
     Lambda,
     OrderBy,
-    PAny,
     Prim,
-    PTuple,
     PVar,
     Single,
     Term,
@@ -30,15 +27,6 @@ from mrql.translate.json_values import CAST_HINT
 
 Present = Callable[[Term], tuple[Term, ...]]
 """Which parts of an element must be there, for it to count."""
-
-
-def distinct(collection: Term, names: Names) -> Term:
-    """Each element once: `π1(groupBy({(x, ()) | x ∈ X}))` ([MRQL] §5)."""
-    t = element_type(collection)
-    x, k = PVar(names.fresh("x"), t), PVar(names.fresh("k"), t)
-    pairs = CMap(Lambda(x, Single(Tup((Var(x.name, t), Tup(()))))), collection)
-    unused = PAny(ty.BagType(ty.UNIT))
-    return CMap(Lambda(PTuple((k, unused)), Single(Var(k.name, t))), GroupBy(pairs))
 
 
 def is_bag_of_collections(t: ty.Type) -> bool:

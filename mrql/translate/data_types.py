@@ -20,7 +20,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.functions import EQ
 from mrql.algebra.functions.recursive_data import made, opened
 from mrql.algebra.span import Span
-from mrql.algebra.terms import Empty, Get, If, Let, Lit, Nth, Prim, PVar, Rec, Term, Tup, Var
+from mrql.algebra.terms import Empty, Get, If, Let, Lit, Nth, Prim, PVar, Rec, Term, Tup, Var, one_or_tuple
 from mrql.algebra.types import Type
 from mrql.algebra.values.data import TAG, Data
 from mrql.translate.coercion import coerce, resolve
@@ -95,7 +95,7 @@ def construct(constructor: Constructor, args: Sequence[Term], span: Span) -> Ter
     if len(args) == 1 and len(wanted) > 1:
         payload: Term = args[0]
     elif len(args) == len(wanted):
-        payload = args[0] if len(args) == 1 else Tup(tuple(args))
+        payload = one_or_tuple(args)
     else:
         takes = f"{len(wanted)} argument{'' if len(wanted) == 1 else 's'}"
         raise UserError(f"the constructor `{name}` takes {takes}, not {len(args)}", span)

@@ -15,11 +15,27 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.distinct import distinct
 from mrql.algebra.analysis.variables import pattern_term
 from mrql.algebra.errors import UserError
-from mrql.algebra.terms import CMap, GroupBy, Lambda, OrderBy, Pattern, PTuple, PVar, Rec, Single, Take, Term, Tup, Var
+from mrql.algebra.terms import (
+    CMap,
+    GroupBy,
+    Lambda,
+    OrderBy,
+    Pattern,
+    PTuple,
+    PVar,
+    Rec,
+    Single,
+    Take,
+    Term,
+    Tup,
+    Var,
+    one_or_pattern,
+    one_or_tuple,
+)
 from mrql.translate.coercion import coerce
-from mrql.translate.collection_terms import distinct
 from mrql.translate.generators import From, guard, nest, translate_generators
 from mrql.translate.json_values import CAST_HINT
 from mrql.translate.patterns import Match, match_pattern
@@ -146,12 +162,12 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
     keys = [origin.scope.translate(key.expr) for key in group.keys]
     for key in group.keys:
         _is_meant_as_key(key)
-    key_value = _one_or_tuple(tuple(keys))
-    element = _one_or_tuple(tuple(variables.values()))
+    key_value = one_or_tuple(tuple(keys))
+    element = one_or_tuple(tuple(variables.values()))
     pairs = nest(origin.generators, guard(conditions, Single(Tup((key_value, element)))))
     match = Match()
     patterns = [_key_pattern(key, term, scope, match) for key, term in zip(group.keys, keys, strict=True)]
-    key_pattern = patterns[0][0] if len(patterns) == 1 else PTuple(tuple(p for p, _ in patterns))
+    key_pattern = one_or_pattern([p for p, _ in patterns])
     s = PVar(scope.globals.names.fresh("s"), ty.BagType(element.type))
     inner = _group_scope(scope, variables, match, s)
     # A key's expression stands for the key, unless a name in it now means the key itself: `group by a: a + 1`.
@@ -166,10 +182,6 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
         filters.append(coerce(inner.translate(group.having), ty.BOOL, group.having.span, "the condition of `having`"))
     body = guard(filters, _head(expr, inner))
     return CMap(Lambda(PTuple((key_pattern, s)), body), GroupBy(pairs, span=group.span))
-
-
-def _one_or_tuple(terms: tuple[Term, ...]) -> Term:
-    return terms[0] if len(terms) == 1 else Tup(terms)
 
 
 def _key_pattern(key: syntax.GroupKey, term: Term, scope: Scope, match: Match) -> tuple[Pattern, Term]:
@@ -189,7 +201,7 @@ def _group_scope(scope: Scope, variables: Mapping[str, Term], match: Match, s: P
     def over(body: Callable[[Mapping[str, Term]], Term]) -> Term:
         parts = tuple(PVar(names.fresh(name), value.type) for name, value in variables.items())
         element = {name: Var(part.name, part.type) for name, part in zip(variables, parts, strict=True)}
-        pattern: Pattern = parts[0] if len(parts) == 1 else PTuple(parts)
+        pattern = one_or_pattern(parts)
         return CMap(Lambda(pattern, body(element)), Var(s.name, s.type))
 
     def lifted(name: str) -> Term:

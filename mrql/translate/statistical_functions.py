@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.distinct import distinct
 from mrql.algebra.analysis.variables import Names, var_of
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import DIVIDE, TIMES, Function
@@ -35,7 +36,6 @@ from mrql.translate.builtin_aggregates import count
 from mrql.translate.collection_terms import (
     check_numeric,
     check_ordered,
-    distinct,
     each,
     in_order,
     itself,

@@ -13,20 +13,31 @@ is left is the kMap alone. How a batch changes it says `rewrite/plan/delta_rules
 from __future__ import annotations
 
 from mrql.algebra import types as ty
-from mrql.algebra.terms import CMap, Lambda, Pattern, PTuple, PVar, Single, Term, Tup, Var, pair_type
+from mrql.algebra.terms import (
+    CMap,
+    Lambda,
+    Pattern,
+    PTuple,
+    PVar,
+    Single,
+    Term,
+    Tup,
+    Var,
+    one_or_pattern,
+    one_or_tuple,
+    pair_type,
+)
 from mrql.rewrite.incremental.split import Part
 
 
 def value_pattern(parts: tuple[Part, ...]) -> Pattern:
     """The pattern that binds the parts' variables to a stored value."""
-    items = tuple(PVar(part.name, part.term.type) for part in parts)
-    return items[0] if len(items) == 1 else PTuple(items)
+    return one_or_pattern([PVar(part.name, part.term.type) for part in parts])
 
 
 def value_term(parts: tuple[Part, ...]) -> Term:
     """The stored value: the parts' terms."""
-    items = tuple(part.term for part in parts)
-    return items[0] if len(items) == 1 else Tup(items)
+    return one_or_tuple([part.term for part in parts])
 
 
 def keyed_answer(state: Term, key: Pattern, parts: tuple[Part, ...], rest: Term) -> Term:

@@ -78,10 +78,11 @@ class _Splitter:
         """The term over the parts; what is guarded is evaluated under a condition only, or for the elements of what may
         be empty."""
         monoid = None if is_guarded and fails_in_spite_of_guards(term) else self.merges(term, local)
-        if monoid is not None and not (is_guarded and computes_out_of_range(term)):
-            return self.part(term, monoid).var
-        if monoid is not None and (found := attempted(term)) is not None:
-            return self.where_asked(found)
+        if monoid is not None:
+            if not (is_guarded and computes_out_of_range(term)):
+                return self.part(term, monoid).var
+            if (attempt := attempted(term)) is not None:
+                return self.where_asked(attempt, monoid)
         places = zip(children(term), scopes(term), guards(term), strict=True)
         inside = term.function.body if isinstance(term, CMap) else None
         visited = (
@@ -90,9 +91,9 @@ class _Splitter:
         )
         return with_children(term, tuple(visited))
 
-    def where_asked(self, attempt: AttemptedAggregate) -> Term:
+    def where_asked(self, attempt: AttemptedAggregate, monoid: Aggregate | BagUnion) -> Term:
         """An aggregation that is an error where it is evaluated, and not where its parts are kept."""
-        total = self.part(attempt.total, attempt.merge).var
+        total = self.part(attempt.total, monoid).var
         if attempt.missing is None:
             return total
         return Prim(fn.NONE_MISSING, (total, self.part(attempt.missing, SUM).var), span=attempt.place)

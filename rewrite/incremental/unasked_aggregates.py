@@ -31,6 +31,7 @@ from mrql.algebra.analysis.traversal import bottom_up, subterms
 from mrql.algebra.monoids import SUM, Aggregate
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, Prim, Reduce, Single, Term, Union, Var
+from mrql.rewrite.analysis.join_predicates import guard
 
 
 @attrs.frozen
@@ -38,8 +39,6 @@ class AttemptedAggregate:
     """`⊕ t(x)`, `Σ n(x)`, which is None where that is 0, and where something stands that may leave its range."""
 
     total: Term
-    merge: Aggregate
-    """With what the first merges."""
     missing: Term | None
     place: Span | None
 
@@ -73,7 +72,7 @@ def attempted(term: Term) -> AttemptedAggregate | None:
     except _NoArithmetic:
         return None
     place = next((part.span for part in subterms(term.source) if leaves_its_range(part)), term.span)
-    return AttemptedAggregate(total, term.monoid, None if _is_nothing(missing.source) else missing, place)
+    return AttemptedAggregate(total, None if _is_nothing(missing.source) else missing, place)
 
 
 class _NoArithmetic(Exception):
@@ -105,28 +104,25 @@ def _missing_elements(bag: Term) -> Term:
     """A 1 for each that leaves its range. What cannot is nothing."""
     match bag:
         case Single(item):
-            return guard(_leaves(item), Single(Lit(1, ty.LONG)))
+            leaves = _leaves(item)
+            return NOTHING if leaves == FALSE else guard((leaves,), ONE)
         case If(condition, then, otherwise):
-            attempted, rest = _attempted_condition(condition), (_missing_elements(then), _missing_elements(otherwise))
-            inside = NOTHING if all(map(_is_nothing, rest)) else If(attempted, *rest)
+            branches = _missing_elements(then), _missing_elements(otherwise)
+            inside = NOTHING if all(map(_is_nothing, branches)) else If(_attempted_condition(condition), *branches)
             leaves = _leaves(condition)
-            return If(leaves, Single(Lit(1, ty.LONG)), inside) if leaves != FALSE else inside
+            return inside if leaves == FALSE else If(leaves, ONE, inside)
         case CMap(Lambda(param, body), source):
             inner = _missing_elements(body)
             return NOTHING if _is_nothing(inner) else CMap(Lambda(param, inner), source)
         case Union(left, right):
-            both = _missing_elements(left), _missing_elements(right)
-            return Union(*both)
+            return Union(_missing_elements(left), _missing_elements(right))
         case _:
             return NOTHING
 
 
 NOTHING = Empty(ty.BagType(ty.LONG))
+ONE = Single(Lit(1, ty.LONG))
 FALSE = Lit(False, ty.BOOL)
-
-
-def guard(condition: Term, then: Term) -> Term:
-    return NOTHING if condition == FALSE else If(condition, then, NOTHING)
 
 
 def _is_nothing(bag: Term) -> bool:

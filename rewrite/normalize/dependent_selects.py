@@ -34,6 +34,7 @@ from functools import reduce
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.distinct import distinct
 from mrql.algebra.analysis.missing import missing_parts
 from mrql.algebra.analysis.traversal import children, subterms, with_children
 from mrql.algebra.analysis.variables import Names, bound_names, free_vars, pattern_term, pattern_vars, scopes, var_of
@@ -47,7 +48,6 @@ from mrql.algebra.terms import (
     GroupBy,
     Lambda,
     Nth,
-    PAny,
     Pattern,
     Prim,
     PTuple,
@@ -57,7 +57,8 @@ from mrql.algebra.terms import (
     Term,
     Tup,
     Var,
-    element_type,
+    one_or_pattern,
+    one_or_tuple,
 )
 from mrql.rewrite.analysis.join_predicates import (
     apart,
@@ -220,9 +221,9 @@ def _of_distinct(
         return None
     flags = tuple(flag for part in used.found for flag in missing_parts(part))
     variables = (*used.found.values(), *(PVar(names.fresh("m"), ty.BOOL) for _ in flags))
-    key, u = _one_or_tuple((*used.found, *flags)), _one_or_tuple(tuple(map(var_of, variables)))
+    key, u = one_or_tuple((*used.found, *flags)), one_or_tuple(tuple(map(var_of, variables)))
     keys = normalize(CMap(Lambda(pattern, _under(first, Single(key))), source))
-    return LeftSide(key, CMap(Lambda(_one_or_pattern(variables), _pairs(parts, u)), _distinct(keys, names)))
+    return LeftSide(key, CMap(Lambda(one_or_pattern(variables), _pairs(parts, u)), distinct(keys, names)))
 
 
 def _pairs(parts: DependentSelect, u: Term) -> Term:
@@ -246,7 +247,7 @@ def _correlated(path: tuple[int, ...], left: LeftSide, parts: DependentSelect, n
 
 def _elements(generators: Sequence[JoinGenerator]) -> tuple[Pattern, Term]:
     """What generators bind, as a pattern and as a term."""
-    return pattern_term(_one_or_pattern(tuple(v for g in generators for v in pattern_vars(g.pattern))), Names())
+    return pattern_term(one_or_pattern(tuple(v for g in generators for v in pattern_vars(g.pattern))), Names())
 
 
 def _over(generators: Sequence[JoinGenerator], body: Term) -> Term:
@@ -255,22 +256,6 @@ def _over(generators: Sequence[JoinGenerator], body: Term) -> Term:
 
 def _under(first: Sequence[Guard], term: Term) -> Term:
     return guarded(term, first, Empty(term.type))
-
-
-def _distinct(keys: Term, names: Names) -> Term:
-    """Each key once."""
-    item = element_type(keys)
-    k, x = PVar(names.fresh("k"), item), PVar(names.fresh("x"), item)
-    pairs = CMap(Lambda(x, Single(Tup((var_of(x), Tup(()))))), keys)
-    return CMap(Lambda(PTuple((k, PAny(ty.BagType(ty.UNIT)))), Single(var_of(k))), GroupBy(pairs))
-
-
-def _one_or_tuple(terms: tuple[Term, ...]) -> Term:
-    return terms[0] if len(terms) == 1 else Tup(terms)
-
-
-def _one_or_pattern(variables: tuple[PVar, ...]) -> Pattern:
-    return variables[0] if len(variables) == 1 else PTuple(variables)
 
 
 class _UsedParts:

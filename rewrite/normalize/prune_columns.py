@@ -61,6 +61,8 @@ from mrql.algebra.terms import (
     Tup,
     Var,
     element_type,
+    one_or_pattern,
+    one_or_tuple,
     pair_type,
 )
 from mrql.rewrite.normalize.normalize import MAX_ROUNDS, normalize
@@ -139,7 +141,7 @@ def _prune_side(group: PVar, body: Term, source: Term) -> tuple[PVar, Term, Term
     names = Names(set(all_names(body) | all_names(source)))
     row = Var(names.fresh("x"), element)
     parts = tuple(_part_of(row, part) for part in parts_used)
-    value = parts[0] if len(parts) == 1 else Tup(parts)
+    value = one_or_tuple(parts)
     if value.type == element and not any(isinstance(part, Aggregated) for part in parts_used):
         return None
     key = PVar(names.fresh("k"), key_type)
@@ -273,7 +275,7 @@ def _reuse(term: Term, group: PVar, element: ty.Type, parts: tuple[Part, ...], n
             new = tuple(PVar(names.fresh(_base_name(param, part)), _part_of(row, part).type) for part in parts)
             by_part = {part: var_of(variable) for part, variable in zip(parts, new, strict=True)}
             inner = _reuse(_replace(whole, row, by_part), group, element, parts, names)
-            pattern: Pattern = new[0] if len(new) == 1 else PTuple(new)
+            pattern = one_or_pattern(new)
             return CMap(Lambda(pattern, inner), Var(group.name, group.type), span=term.span)
         case CMap(Lambda(param, _), _) if group.name in bound_names(param):
             source = _reuse(term.source, group, element, parts, names)

@@ -36,7 +36,23 @@ from mrql.algebra.analysis.integer_ranges import is_narrow
 from mrql.algebra.analysis.variables import Names, all_names, free_vars, match_pattern, substitute
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.monoids import SUM
-from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, PAny, PTuple, Reduce, Single, Stream, Term, Tup, Var
+from mrql.algebra.terms import (
+    Cast,
+    CMap,
+    Empty,
+    If,
+    Lambda,
+    Lit,
+    PAny,
+    PTuple,
+    Reduce,
+    Single,
+    Stream,
+    Term,
+    Tup,
+    Var,
+    one_or_tuple,
+)
 from mrql.rewrite.analysis.multilinear import Input, Multilinear
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.join_tree import (
@@ -53,7 +69,6 @@ from mrql.rewrite.plan.join_tree import (
     parts,
     pattern_of,
     sides,
-    tuple_of,
 )
 from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
 from mrql.rewrite.plan.products import MAX_FACTORS, as_product, cast, product_of
@@ -132,7 +147,7 @@ class _Rewriter:
         columns = {str(leaf.label): self._columns(i, kept) for i, leaf in enumerate(self.leaves)}
         rows = Writer(self.names, lambda leaf: self._stored(leaf, columns[str(leaf.label)])).rows(self.tree)
         used = free_vars(weight).union(*(free_vars(unit) for _, unit in [*self.others, *sums]))
-        element = tuple_of(tuple(column for column in rows.columns if column.name in used))
+        element = one_or_tuple(tuple(column for column in rows.columns if column.name in used))
         body = normalize(rows.over(Single(Tup((self.key, element)))))
         inputs = {read.label: read for read in self.original.rows.inputs}
         return attrs.evolve(
@@ -172,7 +187,7 @@ class _Rewriter:
 
     def _stored(self, leaf: Leaf, columns: tuple[Var, ...]) -> JoinedRows:
         key = self._key(leaf)
-        row = tuple_of(columns)
+        row = one_or_tuple(columns)
         stream = Stream(str(leaf.label), ty.BagType(ty.TupleType((key.type, row.type))))
         param = PTuple((PAny(key.type), pattern_of(row)))
         return JoinedRows(columns, lambda body: CMap(Lambda(param, body), stream), StoredInput(stream, key, columns))
@@ -202,7 +217,7 @@ class _Rewriter:
         key = self._key(leaf)
         columns = [column for column in leaf.columns if column.name in kept]
         values = (*columns, *self.sums.magnitudes[index], *self.sums.measures[index])
-        row = Single(Tup((key, values[0] if len(values) == 1 else Tup(values))))
+        row = Single(Tup((key, one_or_tuple(values))))
         term = normalize(CMap(Lambda(pattern_of(leaf.element), row), read.term))
         return attrs.evolve(read, term=term, sums=len(self.sums.measures[index]))
 

@@ -31,6 +31,7 @@ from mrql.algebra.terms import (
     Tup,
     Var,
     element_type,
+    one_or_tuple,
     pair_type,
 )
 from mrql.algebra.types import Type
@@ -240,8 +241,8 @@ class Writer:
         xs, ys = (PVar(self.names.fresh("s"), t) for t in groups.items)
 
         def over(body: Term) -> Term:
-            inner = CMap(Lambda(pattern_of(tuple_of(others)), body), Var(ys.name, ys.type))
-            outer = CMap(Lambda(pattern_of(tuple_of(own)), inner), Var(xs.name, xs.type))
+            inner = CMap(Lambda(pattern_of(one_or_tuple(others)), body), Var(ys.name, ys.type))
+            outer = CMap(Lambda(pattern_of(one_or_tuple(own)), inner), Var(xs.name, xs.type))
             return CMap(Lambda(PTuple((PAny(key_type), PTuple((xs, ys)))), outer), pairs)
 
         return JoinedRows((*own, *others), over)
@@ -251,12 +252,7 @@ def _side(side: JoinedRows, key: Term) -> tuple[Term, tuple[Var, ...]]:
     """A side of a join as pairs of the join's key and the columns of the side."""
     if side.stored is not None and side.stored.key == key:
         return side.stored.term, side.stored.columns
-    return side.over(Single(Tup((key, tuple_of(side.columns))))), side.columns
-
-
-def tuple_of(columns: tuple[Var, ...]) -> Term:
-    """The columns as one value; a single one is the value itself."""
-    return columns[0] if len(columns) == 1 else Tup(columns)
+    return side.over(Single(Tup((key, one_or_tuple(side.columns))))), side.columns
 
 
 def pattern_of(term: Term) -> Pattern:

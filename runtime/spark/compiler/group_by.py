@@ -119,17 +119,16 @@ class _Kept:
     """An element of the group."""
     unit: Term
     """What an element adds."""
+    carrier: Carrier | None
+    """How one of longs is kept; None of any other, which is one column with its value."""
 
     @classmethod
     def of(cls, compiler: TermCompiler, part_: Part, group: PVar, row_type: Type) -> _Kept:
         row = Var(compiler.names.fresh("x"), row_type)
         unit = normalize(substitute(part_.term, {group.name: Single(row)}))
-        return cls(part_, compiler.fresh(), row, unit)
-
-    @property
-    def carrier(self) -> Carrier | None:
-        monoid, t = self.part.monoid, self.part.term.type
-        return carrier_of(monoid, t, narrow=is_narrow(self.unit)) if t == ty.LONG else None
+        t = part_.term.type
+        carrier = carrier_of(part_.monoid, t, narrow=is_narrow(unit)) if t == ty.LONG else None
+        return cls(part_, compiler.fresh(), row, unit, carrier)
 
     @property
     def columns(self) -> list[str]:
