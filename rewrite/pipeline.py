@@ -40,6 +40,7 @@ from mrql.rewrite.normalize.drop_traces import drop_traces
 from mrql.rewrite.normalize.extract_joins import extract_joins
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.normalize.prune_columns import prune_columns
+from mrql.rewrite.normalize.push_selections import push_selections
 from mrql.rewrite.normalize.unnest_subqueries import unnest_subqueries
 from mrql.rewrite.passes import PLAN, QUERY, AnyPass, Pass, PassRun, Phase, PlanPass, Subject, TermPass, Trace
 from mrql.rewrite.plan.check_plan import check_plan
@@ -143,13 +144,22 @@ NORMALIZE: tuple[TermPass, ...] = (
         "with the outer variables alone, or with what it ranges over of the outer row; an outer row without partners "
         "meets the empty bag",
     ),
-    # Last: only then it is known what each groupBy and coGroup holds.
+    # Only then it is known what each groupBy and coGroup holds.
     Pass(
         "columns",
         prune_columns,
         "[CU]",
         "of the elements of a group some parts alone are used, or aggregations of them alone that cannot fail; "
         "duplicates stay, as groups are bags",
+    ),
+    # After columns: a condition on an aggregation of a group is then one on a column.
+    Pass(
+        "selections",
+        push_selections,
+        "[CU]",
+        "a comprehension over a group, or over the other side of a join, asks the same of the elements of the group "
+        "wherever it uses them; the condition is of the element alone, reads no source, and can neither fail nor "
+        "overflow",
     ),
 )
 """From the translated query to its normal form."""

@@ -8,7 +8,9 @@
 and likewise for either side of a coGroup. With one part the element is the part itself, with none it is `()`.
 
 A part is a projection, or an aggregation `reduce(⊕, a(x))` of x alone: where x has a group of its own, as a row of a
-`group by` that is joined has, that group is aggregated before the join, and need not be stored beside each partner.
+`group by` that is joined has, that group is aggregated before the join, and need not be stored beside each partner. A
+sum of decimals is a part together with its cast to as many digits as a sum has, which cannot fail there: without it the
+cast would be one of any number, and what is compared with the sum would wait until somebody asks.
 
 *Requires*: an aggregation that becomes a part cannot fail, as it is computed for the elements without a partner too;
 what it reads is not used otherwise. Duplicates are kept, since groups are bags.
@@ -44,6 +46,7 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import (
+    Cast,
     CMap,
     CoGroup,
     Get,
@@ -233,7 +236,8 @@ def _parts(term: Term, positions: Mapping[str, Path], row: Mapping[str, Term]) -
         _parts(child, _without(positions, bound), row)
         for child, bound in zip(children(term), scopes(term), strict=True)
     )
-    group = _aggregated_group(term, positions) if isinstance(term, Reduce) else None
+    total = _aggregation(term)
+    group = None if total is None else _aggregated_group(term, total, positions)
     if group is None:
         yield from inner
     else:
@@ -242,9 +246,18 @@ def _parts(term: Term, positions: Mapping[str, Path], row: Mapping[str, Term]) -
         yield Aggregated(over_row, normal_names(over_row), group, reads)
 
 
-def _aggregated_group(term: Reduce, positions: Mapping[str, Path]) -> Path | None:
+def _aggregation(term: Term) -> Reduce | None:
+    """The aggregation that a term is, by itself or with the cast of a sum of decimals."""
+    match term:
+        case (Reduce() as total) | Cast(Reduce() as total, ty.DecimalType()):
+            return total
+        case _:
+            return None
+
+
+def _aggregated_group(term: Term, total: Reduce, positions: Mapping[str, Path]) -> Path | None:
     """Where the group is that a reduction makes one small value of; None if it may fail, or is not of the row alone."""
-    source = term.source
+    source = total.source
     while isinstance(source, CMap):
         source = source.source
     found = _chain(source)
@@ -300,7 +313,7 @@ def _base_name(pattern: Pattern, part: Part) -> str:
 
 
 def _replace(term: Term, row: Var, parts: Mapping[Part, Term]) -> Term:
-    if isinstance(term, Reduce) and row.name in free_vars(term):
+    if _aggregation(term) is not None and row.name in free_vars(term):
         normal = normal_names(substitute(term, {row.name: Var(ROW, row.type)}))
         for part, new in parts.items():
             if isinstance(part, Aggregated) and part.normal == normal:

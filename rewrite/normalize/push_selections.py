@@ -1,0 +1,182 @@
+"""What is asked of the elements of a group, and of nothing else, is asked before they are grouped.
+
+*Equation*: where `e` is a comprehension over `xs`, so that it is `{}` without any, and uses `ys` only as
+`cMap(λq. if c(q) then …, ys)`, with the same c each time:
+
+    cMap(λ(k, (xs, ys)). e, coGroup(X, Y))
+      = cMap(λ(k, (xs, ys)). e[cMap(λq. …, ys)], coGroup(X, {(k, q) | (k, q) ∈ Y, c(q)}))
+
+and likewise for `xs` itself, for the other side, and for the group of a groupBy. A key whose rows of Y all fail `c`
+meets the empty bag where it has a partner, as before, and gives `{}` where it has none.
+
+So a nested select over rows that a condition leaves out keeps none of these in its state, and a batch moves none of
+them: of `exists(select l from l in lineitem where l.order = o.order and l.late)` a state has the late ones alone, and
+of the orders those that the query asks for.
+
+*Requires*: `c` names nothing but `q`, reads no source, and can end in no error, nor leave the range of its type: it is
+evaluated for elements without a partner, too.
+
+*Source*: [CU] (selections go to the maps); the empty side is that of [MRQL] §6.
+
+*Does not fire* on the test that a join makes of its keys, which says of its side that no key is missing; nor where one
+use of the group has the condition and another has not, as where a part of a group is counted beside the whole of it:
+both are computed from the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.traversal import children, top_down, with_children
+from mrql.algebra.analysis.variables import (
+    Names,
+    all_names,
+    alpha_equal,
+    bound_names,
+    match_pattern,
+    scopes,
+    substitute,
+)
+from mrql.algebra.errors import InternalError
+from mrql.algebra.functions import HAS_NULL, NOT
+from mrql.algebra.terms import (
+    CMap,
+    CoGroup,
+    GroupBy,
+    Lambda,
+    Pattern,
+    Prim,
+    PTuple,
+    PVar,
+    Single,
+    Term,
+    Tup,
+    Var,
+    element_type,
+    pair_type,
+)
+from mrql.rewrite.analysis.join_predicates import apart, guard, unguarded
+from mrql.rewrite.normalize.nested_selects import may_end_in_an_error
+from mrql.rewrite.normalize.normalize import MAX_ROUNDS, normalize
+from mrql.rewrite.normalize.prune_columns import ROW, prune_columns
+
+
+def push_selections(term: Term) -> Term:
+    """The term with what is asked of the elements of groups in the sources of these; what is then no longer used of an
+    element is dropped.
+
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import pretty
+    >>> streams = {"X": "{(long, long)}", "Y": "{(long, long)}"}
+    >>> late = "reduce(+, cMap(λy. if y > 3L then {1L} else {}:{long}, ys))"
+    >>> q = parse(f"cMap(λ(k, (xs, ys)). cMap(λx. {{(x, {late})}}, xs), coGroup(X, Y))", streams)
+    >>> print(pretty(push_selections(q), types=False))
+    cMap(
+      λ(k, (xs, ys)). cMap(λx. {(x, reduce(+, cMap(λ(). {1L}, ys)))}, xs),
+      coGroup(X, cMap(λ(k, x1). if x1 > 3L then {(k, ())} else {}, Y))
+    )
+    """
+    for _ in range(MAX_ROUNDS):
+        pushed = top_down(term, _push)
+        if pushed == term:
+            return term
+        term = prune_columns(normalize(pushed))
+    raise InternalError("selections", f"no fixpoint after {MAX_ROUNDS} rounds")
+
+
+def _push(term: Term) -> Term:
+    match term:
+        case CMap(Lambda(PTuple((_, PVar() as group)) as param, body), GroupBy(source)) if _ranges_over(
+            body, {group.name}
+        ):
+            body, source = _push_side(group, body, source)
+            return CMap(Lambda(param, body), GroupBy(source), span=term.span)
+        case CMap(Lambda(PTuple((_, PTuple((PVar() as xs, PVar() as ys)))) as param, body), CoGroup(left, right)) if (
+            _ranges_over(body, {xs.name, ys.name})
+        ):
+            body, left = _push_side(xs, body, left)
+            body, right = _push_side(ys, body, right)
+            return CMap(Lambda(param, body), CoGroup(left, right), span=term.span)
+        case _:
+            return term
+
+
+def _ranges_over(term: Term, groups: set[str]) -> bool:
+    """Whether a term is a comprehension over one of the groups: `{}` where that is empty."""
+    while isinstance(term, CMap):
+        term = term.source
+    return isinstance(term, Var) and term.name in groups
+
+
+def _push_side(group: PVar, body: Term, source: Term) -> tuple[Term, Term]:
+    """The uses of a group without the conditions that all of them have, and its source with these."""
+    element = pair_type(source)[1]
+    first, *others = list(_uses(body, group.name)) or [()]
+    shared = [c for c in first if all(_is_among(c, conditions) for conditions in others)]
+    if not shared:
+        return body, source
+    names = Names(set(all_names(body) | all_names(source)))
+    key, row = PVar(names.fresh("k"), pair_type(source)[0]), PVar(names.fresh("x"), element)
+    pair = Single(Tup((Var(key.name, key.type), Var(row.name, row.type))))
+    asked = [substitute(condition, {ROW: Var(row.name, row.type)}) for condition in shared]
+    return _without(body, group.name, shared), CMap(Lambda(PTuple((key, row)), guard(asked, pair)), source)
+
+
+def _is_among(condition: Term, conditions: Iterable[Term]) -> bool:
+    return any(alpha_equal(condition, other) for other in conditions)
+
+
+def _uses(term: Term, group: str) -> Iterator[tuple[Term, ...]]:
+    """For each use of a group the conditions that can be asked before it is a group, over the variable `ROW`."""
+    match term:
+        case Var(name, _):
+            if name == group:
+                yield ()
+        case CMap(Lambda(param, body), Var(name, _) as source) if name == group:
+            conditions, _ = unguarded(body)
+            yield tuple(_over_row(c, param, element_type(source)) for c in _pushable(conditions, param))
+            if group not in bound_names(param):
+                yield from _uses(body, group)
+        case _:
+            for child, bound in zip(children(term), scopes(term), strict=True):
+                if group not in bound:
+                    yield from _uses(child, group)
+
+
+def _pushable(conditions: Iterable[Term], param: Pattern) -> list[Term]:
+    own, _ = apart(conditions, bound_names(param))
+    return [condition for condition in own if not (_tests_a_key(condition) or may_end_in_an_error(condition))]
+
+
+def _tests_a_key(condition: Term) -> bool:
+    match condition:
+        case Prim(function, (Prim(inner, _),)):
+            return (function, inner) == (NOT, HAS_NULL)
+        case _:
+            return False
+
+
+def _over_row(condition: Term, param: Pattern, element: ty.Type) -> Term:
+    return substitute(condition, match_pattern(param, Var(ROW, element)))
+
+
+def _without(term: Term, group: str, asked: list[Term]) -> Term:
+    """The term with the group's uses rid of the conditions that its elements fulfil."""
+    match term:
+        case CMap(Lambda(param, body), Var(name, _) as source) if name == group:
+            conditions, head = unguarded(body)
+            pushable = _pushable(conditions, param)
+            rest = [
+                condition
+                for condition in conditions
+                if condition not in pushable or not _is_among(_over_row(condition, param, element_type(source)), asked)
+            ]
+            left = guard(rest, head)
+            left = left if group in bound_names(param) else _without(left, group, asked)
+            return CMap(Lambda(param, left), source, span=term.span)
+        case _:
+            parts = zip(children(term), scopes(term), strict=True)
+            return with_children(
+                term, tuple(part if group in bound else _without(part, group, asked) for part, bound in parts)
+            )
