@@ -29,6 +29,8 @@ BENCHMARKS = {
     "tpch1": tpch.run_large,
     "windows": windows.run_benchmark,
 }
+SETTINGS = {"tpch": tpch.SMALL, "tpch1": tpch.LARGE}
+"""Those of which queries can be chosen."""
 
 
 @click.command()
@@ -36,15 +38,22 @@ BENCHMARKS = {
 @click.option("--quick", is_flag=True, help="A tenth of the data and fewer batches: whether it runs, not how fast.")
 @click.option("--rounds", type=click.IntRange(1), default=1, show_default=True, help="How often each is measured.")
 @click.option("--write", is_flag=True, help="Put the tables into docs/benchmarks.md.")
+@click.option("--query", "queries", multiple=True, help="Of tpch and tpch1 this query alone, as q08; several times.")
 @click.option("--regressions", is_flag=True, help="A few rows, held against docs/benchmarks.md, in some minutes.")
-def main(names: tuple[str, ...], quick: bool, rounds: int, write: bool, regressions: bool) -> None:
+def main(
+    names: tuple[str, ...], quick: bool, rounds: int, write: bool, queries: tuple[str, ...], regressions: bool
+) -> None:
     """Measures mrql and its rivals, in all benchmarks or in those named.
 
     Exits with 1 when answers differ, or with 4 when a promise is not kept, or something is slower than it was.
     """
     if quick and write:
         raise click.UsageError("--quick measures nothing that is worth keeping; leave out --write")
-    if regressions and (names or quick or write):
+    if queries and (write or not names or not {*names} <= SETTINGS.keys()):
+        raise click.UsageError("--query is for tpch and tpch1, and writes nothing: a table is kept as a whole")
+    if unknown := {*queries} - {*tpch.names()}:
+        raise click.UsageError(f"there is no query {', '.join(sorted(unknown))}: they are q01 to q22")
+    if regressions and (names or quick or write or queries):
         raise click.UsageError("--regressions stands alone: it says by itself what it measures")
     load = os.getloadavg()[0]
     if load > 0.5:
@@ -56,6 +65,10 @@ def main(names: tuple[str, ...], quick: bool, rounds: int, write: bool, regressi
         progress(f"--- {name}")
         try:
             with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+                if queries:
+                    setting = tpch.QUICK if quick else SETTINGS[name]
+                    click.echo("\n".join(tpch.run_queries(queries, setting, Path(directory), rounds, progress)))
+                    continue
                 outcome = BENCHMARKS[name](quick, Path(directory), rounds, progress)
         except WrongAnswer as error:
             progress(str(error))

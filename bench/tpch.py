@@ -274,10 +274,22 @@ def run_large(quick: bool, directory: Path, rounds: int, report: Callable[[str],
     )
 
 
-def _measured(setting: Setting, directory: Path, rounds: int, report: Callable[[str], None]) -> dict[str, Compared]:
+def run_queries(
+    queries: Sequence[str], setting: Setting, directory: Path, rounds: int, report: Callable[[str], None]
+) -> list[str]:
+    """Measures some queries; the lines of their table.
+
+    Raises: WrongAnswer when the answers differ.
+    """
+    return _lines(_measured(setting, directory, rounds, report, queries))
+
+
+def _measured(
+    setting: Setting, directory: Path, rounds: int, report: Callable[[str], None], queries: Sequence[str] = ()
+) -> dict[str, Compared]:
     data = generated(directory / "tpch", setting.scale)
     found = {}
-    for name in names():
+    for name in queries or names():
         report(f"{name}, at a scale of {setting.scale}")
         found[name] = compared(name, data, setting, rounds)
         report(found[name].line)

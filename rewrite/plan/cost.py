@@ -90,8 +90,8 @@ def join_work(feed: Feed) -> Work:
 def table_join_work(names: tuple[str, ...]) -> Work:
     """To join a batch with static tables."""
     tables = listed(names)
-    reason = f"all of {tables} is looked through for the partners of a batch's rows, and moved to them"
-    return Work(f"the join with {tables}", Cost.STATE, Cost.STATE, reason)
+    found = f"all of {tables} is looked through for the partners of a batch's rows"
+    return Work(f"the join with {tables}", Cost.STATE, Cost.STATE, f"{found}, and moved to them unless it is small")
 
 
 def _joined_again(body: Term) -> list[tuple[str, list[str]]]:

@@ -103,17 +103,22 @@ def _equal(left: Layout, right: Layout, *, plain: bool) -> str:
 def _join(left: Frame, right: Frame, condition: str, *, in_place: bool) -> Relation:
     """An inner join; a batch's side, being small, is the one that a hash table is built from.
 
-    Where the other side does not lie by the key of the join, the batch is brought to all of it.
+    Where the other side does not lie by the key of the join, the batch is brought to all of it. A small table that
+    stays the same is brought to the batch, which happens once, unless both are in one partition anyway.
     """
     a, b = left.df, right.df
-    in_place = in_place or (a.in_one and b.in_one)
-    if not condition:
-        return a.broadcast().cross(b) if left.changes else a.cross(b.broadcast() if right.changes else b)
-    if left.changes:
-        a = a.hint("shuffle_hash") if in_place else a.broadcast()
+    in_one = a.in_one and b.in_one
+    if right.changes and a.is_sent_to_all and not in_one:
+        a = a.broadcast()
+    elif left.changes and b.is_sent_to_all and not in_one:
+        b = b.broadcast()
+    elif not condition:
+        a, b = (a.broadcast(), b) if left.changes else (a, b.broadcast() if right.changes else b)
+    elif left.changes:
+        a = a.hint("shuffle_hash") if in_place or in_one else a.broadcast()
     elif right.changes:
-        b = b.hint("shuffle_hash") if in_place else b.broadcast()
-    return a.join(b, condition)
+        b = b.hint("shuffle_hash") if in_place or in_one else b.broadcast()
+    return a.join(b, condition) if condition else a.cross(b)
 
 
 def drops_null_keys(term: Term) -> bool:

@@ -62,6 +62,7 @@ class Handles:
         of_files = named("org.apache.spark.sql.execution.datasources.FileScanRDD")
         self.read_by = field(of_files, of_files.getName().replace(".", "$") + "$$readFunction")
         self.executed = sql.execution.SQLExecutionRDD
+        self.reused_exchange = sql.execution.exchange.ReusedExchangeExec
         self._index = sql.execution.datasources.InMemoryFileIndex
         self._no_cache = _module(sql.execution.datasources, "NoopCache")
         self._path = gateway.jvm.org.apache.hadoop.fs.Path

@@ -42,7 +42,8 @@ class PreparedPlan:
         for number in leaves:
             handles(spark).scanned.set(found.apply(number), nothing(spark))
         above = [node for number, (_, nodes) in enumerate(paths(copy)) if number in leaves for node in nodes]
-        return PreparedPlan(copy, leaves, any(name_of(node).endswith("ExchangeExec") for node in above))
+        moves = any(name_of(node).endswith("ExchangeExec") for node in above)
+        return PreparedPlan(*_sent_once(spark, copy, leaves), moves)
 
     def over(self, spark: SparkSession, filled: Sequence[Any]) -> Any:
         """The rows of the plan as an RDD, with another one for each of the leaves."""
@@ -75,6 +76,37 @@ class PreparedPlan:
         for leaf in leaves:
             scanned.set(leaf, empty)
         return made
+
+
+def _sent_once(spark: SparkSession, plan: Any, leaves: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+    """A plan in which the rows that stay the same, and are sent to all tasks, are sent when it is first executed, and
+    are there already for each copy of it; and the numbers of its leaves that are to be filled in.
+
+    A copy has an exchange of its own, which sends the rows again. But of one that stands for another it has one that
+    stands for the same.
+    """
+    java, numbers, before = handles(spark), dict[int, int](), 0
+
+    def with_sent(node: Any) -> Any:
+        nonlocal before
+        children = list(items(node.children()))
+        if not children:
+            numbers[before] = len(numbers)
+            before += 1
+            return node
+        if name_of(node) == "BroadcastExchangeExec":
+            below = range(before, before + node.collectLeaves().size())
+            if not {*below} & {*leaves}:
+                numbers[before] = len(numbers)
+                before += len(below)
+                return java.reused_exchange(node.output(), node)
+        now = [with_sent(child) for child in children]
+        if all(a is b for a, b in zip(children, now, strict=True)):
+            return node
+        return node.withNewChildren(java.seq(now))
+
+    sent = with_sent(plan)
+    return sent, tuple(numbers[leaf] for leaf in leaves)
 
 
 def copied(spark: SparkSession, plan: Any) -> Any:

@@ -18,9 +18,12 @@ from pyspark.sql import functions as F
 
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions import python_udf
-from mrql.runtime.spark.relation.file_scans import FileScan, is_small
+from mrql.runtime.spark.relation.file_scans import FileScan, is_small, known_bytes
 from mrql.runtime.spark.relation.persisted_rows import ROWS, Beside, Gathering, PersistedRows
 from mrql.runtime.spark.session.cluster import ship
+
+SENT_MAX_BYTES = 1 << 20
+"""So many bytes of a table that stays the same are sent to all tasks: a plan that joins it keeps what it has sent."""
 
 
 class RelationOp(Enum):
@@ -123,6 +126,15 @@ class Relation:
                 return not self.arguments[0] or self.parts[0].in_one
             case _:
                 return all(part.in_one for part in self.parts)
+
+    @cached_property
+    def is_sent_to_all(self) -> bool:
+        """Whether it stays the same and is small: each task of a join is better sent all of it, once for all."""
+        ends = [node for node in self.nodes if not node.parts]
+        sizes = [known_bytes(node.table) for node in ends if node.op is RelationOp.TABLE]
+        if len(sizes) < len(ends) or None in sizes:
+            return False
+        return sum(size or 0 for size in sizes) <= SENT_MAX_BYTES
 
     def _kept_in_one(self) -> Relation:
         """The same in one partition, if all of its parts are: Spark does not say so of what comes of several."""

@@ -16,6 +16,7 @@ import mrql
 from mrql.algebra.values.values import Bag
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.jvm import ColumnarRows, executed_plan, persistent_rdds
+from mrql.runtime.spark.jvm.handles import items
 from mrql.runtime.spark.maintenance.element_groups import ElementGroups
 from mrql.runtime.spark.maintenance.snapshot import Touched
 from mrql.runtime.spark.relation import plan_cache
@@ -487,6 +488,36 @@ def test_a_join_of_three_moves_only_the_batch(
             assert moved(plans[-1]) <= 1, plans[-1]
             assert plans[-1].count("Scan ExistingRDD") == 3
             view._view.rollback()
+
+
+def test_a_small_table_is_sent_once(spark: SparkSession, tmp_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stays the same, and is small, is there already for each batch: no exchange brings a batch to it."""
+    monkeypatch.setattr(plan_cache, "_PLANS", WeakKeyDictionary())
+    spark.range(5).selectExpr("id AS _1", "id % 2 AS _2").write.parquet(f"{tmp_path}/names")
+    names = spark.read.parquet(f"{tmp_path}/names")
+    query = mrql.compile(
+        "select (d, sum(b)) from (a, b) in S, (c, d) in N where a = c group by d", **dict.fromkeys("SN", PAIRS)
+    )
+    sent = list[int]()
+    rows = spark.range(20).selectExpr("id % 5 AS _1", "id AS _2")
+    with query.view(spark, N=names) as view:
+        for batch in range(6):
+            before = _broadcasts(spark)
+            view.apply(S=rows)
+            sent.append(len(_broadcasts(spark) - before))
+            expected = {(d, (batch + 1) * sum(n for n in range(20) if n % 5 % 2 == d)) for d in (0, 1)}
+            assert set(map(tuple, view.answer().collect())) == expected
+        templates = [plan for plan in view._view.plans._known.values() if isinstance(plan, Template)]
+    texts = [str(template.plan.plan.toString()) for template in templates]
+    assert any("BroadcastHashJoin" in text and "ReusedExchange" in text for text in texts)
+    assert sent[0] > 0
+    assert sent[-3:] == [0, 0, 0], sent
+
+
+def _broadcasts(spark: SparkSession) -> set[int]:
+    """The jobs, of those that Spark remembers, that collect what is sent to all tasks."""
+    jobs = list(items(spark.sparkContext._jsc.sc().statusStore().jobsList(None)))
+    return {job.jobId() for job in jobs if "broadcast exchange" in str(job.jobTags().toString())}
 
 
 def test_a_short_answer_is_sorted_in_one_task(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import cache
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +22,13 @@ from tests.support.spark_settings import compiled
 pytestmark = pytest.mark.spark
 
 GATHERING = Gathering(("a",), ("b",), ("a", "b"))
+
+
+@cache
+def numbers(below: int) -> Relation:
+    """A table that stays the same."""
+    return Relation.of(SparkSession.active().range(below).toDF("n"))
+
 
 RELATIONS: dict[str, Callable[[Relation, Relation], Relation]] = {
     "select": lambda r, s: r.select("a", "a + b AS c"),
@@ -40,14 +48,19 @@ RELATIONS: dict[str, Callable[[Relation, Relation], Relation]] = {
     "moved to one": lambda r, s: r.union(s).repartition().aggregate(["b"], ["count(1) AS n"]),
     "broadcast": lambda r, s: r.select("a", "b").join(s.select("a AS c", "b AS d").broadcast(), "a = c"),
     "the first": lambda r, s: r.union(s).order(("b", True), ("a", False)).limit(3),
-    "beside a table": lambda r, s: r.join(Relation.of(SparkSession.active().range(9).toDF("n")), "a = n"),
+    "beside a table": lambda r, s: r.join(numbers(9), "a = n"),
+    "a table that is sent": lambda r, s: numbers(9).broadcast()
+    .join(r.select("a", "b"), "a = n").union(s.select("b AS n", "a", "b")),
+    "a table that is sent, and rows that are moved": lambda r, s: r.select("a", "b").repartition("b")
+    .cross(numbers(3).union(numbers(2)).broadcast())
+    .join(s.select("b AS c"), "a = c"),
     "beside nothing": lambda r, s: r.union(Relation.empty("a bigint, b bigint")).union(s),
     "longs": lambda r, s: r.cross(Relation.range(0, 3, "n")),
 }  # fmt: skip
 
 
 MOVED = {"cross", "groups", "groups of arrays", "join", "moved", "moved to one", "opened", "outer join", "total"}
-MOVED |= {"anti-join", "broadcast", "semi-join", "the first"}
+MOVED |= {"a table that is sent, and rows that are moved", "anti-join", "broadcast", "semi-join", "the first"}
 """Those that move rows which are not in one partition."""
 
 
