@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Unpack
 
 import attrs
@@ -121,7 +122,8 @@ class Query:
 
         session = session_of(spark)
         with jvm.giving_back():
-            frames = {name: self.frame(name, df, session) for name, df in (self._in_catalog(session) | streams).items()}
+            given = self._in_catalog(session, streams) | streams
+            frames = {name: self.frame(name, df, session) for name, df in given.items()}
             for name in stream_names(self.term):
                 if name not in frames:
                     raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
@@ -186,7 +188,7 @@ class Query:
         root = None if checkpoint is None else directory_of(checkpoint)
         session = session_of(spark)
         must_have_a_driver(session)
-        tables = self._in_catalog(session) | tables
+        tables = self._in_catalog(session, tables) | tables
         term = with_static(self.term, frozenset(tables))
         for part in subterms(self.term):
             if isinstance(part, Stream) and part.static and part.name not in tables:
@@ -214,14 +216,14 @@ class Query:
             view = durable.view
         return View(self, view, durable, names, insert_only, options.keyed, change_feed)
 
-    def _in_catalog(self, session: SparkSession) -> dict[str, Rows]:
-        """What a session has of the tables that the query reads.
+    def _in_catalog(self, session: SparkSession, given: Collection[str]) -> dict[str, Rows]:
+        """What a session has of the tables that the query reads and that are not given.
 
         Raises: UserError where it does not have one.
         """
         from mrql.runtime.spark.session.catalog import table_of
 
-        return {stream: table_of(session, name) for stream, name in self.tables.items()}
+        return {stream: table_of(session, name) for stream, name in self.tables.items() if stream not in given}
 
     def must_stream(self, name: str, df: DataFrame) -> None:
         """Raises: UserError where it is no streaming DataFrame with the rows of a stream."""

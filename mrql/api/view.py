@@ -130,11 +130,13 @@ class View:
         Its rows are inserted into a stream, or are made to what `apply` takes by a function. Each batch is applied
         once, however often Spark calls with it: its offset is that of the streaming query (`queryId`, `batchId`).
 
-        Raises: UserError, when it is called, where that is by nothing that streams, by another query than before, or
-            where batches of it are missing.
+        Raises: UserError where the query has no such stream; when it is called, where that is by nothing that streams,
+            by another query than before, or where batches of it are missing.
         """
         if not isinstance(feed, str) and not callable(feed):
             raise UserError(f"what a batch is for is the name of a stream, or a function, not {kind_of(feed)}")
+        if isinstance(feed, str):
+            self._must_be_changing(feed)
 
         def fed(df: DataFrame, number: int) -> None:
             from mrql.runtime.spark.session.streaming import streaming_query
@@ -145,7 +147,7 @@ class View:
             # Its rows are read several times, and must be the same each time.
             df = df.persist()
             try:
-                deltas = {feed: df} if isinstance(feed, str) else feed(df)
+                deltas = {feed: df} if isinstance(feed, str) else _by_stream(feed(df))
                 self.apply(offset=batch_of_query(query, number), deliver=deliver, **deltas)
             finally:
                 df.unpersist()
@@ -170,6 +172,9 @@ class View:
         """
         if not streams:
             raise UserError("there is nothing to follow", hint="view.follow(S=spark.readStream…)")
+        if not isinstance(trigger, Mapping | None):
+            hint = 'trigger={"processingTime": "5 seconds"}, or {"availableNow": True}'
+            raise UserError(f"a trigger is a dict of what Spark's `trigger` takes, not {kind_of(trigger)}", hint=hint)
         self._view.require_open()
         for name, df in streams.items():
             self._must_be_changing(name)
@@ -383,3 +388,11 @@ class View:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _by_stream(deltas: object) -> Mapping[str, Delta | Rows]:
+    """Raises: UserError where what a function makes of a batch is not told by stream."""
+    if not isinstance(deltas, Mapping):
+        hint = 'return {"orders": rows}, or {"orders": mrql.Delta(…)}'
+        raise UserError(f"what is made of a batch is what `apply` takes, by stream, not {kind_of(deltas)}", hint=hint)
+    return deltas

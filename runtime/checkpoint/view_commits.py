@@ -160,9 +160,12 @@ def _place_of(stage: Stage) -> Span | None:
 
 def _gone(what: str, streams: Sequence[str], span: Span | None) -> UserError:
     message = (
-        f"the query is another one than that of the checkpoint, and {what} rows of {listed(streams)} that are gone"
+        "the query, or an argument of the view, is another one than that of the checkpoint, "
+        f"and {what} rows of {listed(streams)} that are gone"
     )
-    return UserError(message, span, f"go on with the query as it was, or {ANOTHER}")
+    return UserError(
+        message, span, f"go on with the query, `keys`, `trusted` and the others as they were, or {ANOTHER}"
+    )
 
 
 def _spec(name: str, row: Type, digest: str, key: RowKey | None = None) -> SourceSpec:

@@ -36,6 +36,16 @@ MESSAGES: dict[str, str] = {
 }
 DIVISION_IMPOSSIBLE = "Division impossible"
 """What Java says of a remainder, the quotient of which has more digits than Spark has of one; it tells no place."""
+WRAPPERS = (
+    "java.util.concurrent.ExecutionException:",
+    "java.util.concurrent.CompletionException:",
+    "java.lang.reflect.InvocationTargetException",
+    "java.lang.reflect.UndeclaredThrowableException",
+    "org.apache.spark.SparkException: Exception thrown in awaitResult",
+)
+"""What Java and Spark put around an error: the cause of it says what is wrong."""
+PYTHON_TRACEBACK = "Traceback (most recent call last):"
+_CAUSE = "Caused by: "
 READING = ("FAILED_READ_FILE", "MALFORMED_RECORD", "CANNOT_READ_FILE", "MALFORMED_CSV_RECORD", "MALFORMED_ROW")
 
 
@@ -62,13 +72,13 @@ def _translate(text: str, source: Source | None, find_malformed: Callable[[], No
             find_malformed()
         except UserError as found:
             return found
-        return UserError(f"the data could not be read: {_first_line(text)}")
+        return UserError(f"the data could not be read: {_said(text)}")
     told = received(text, lambda file: source if file is None else _included(file))
     if told is not None:
         return told
     message = _message(text)
     if message is None:
-        return EngineError(f"Spark failed: {_first_line(text)}")
+        return EngineError(f"Spark failed: {_said(text)}")
     places = PLACE.findall(text)
     if source is None or not places:
         return UserError(message)
@@ -100,8 +110,24 @@ def _included(name: str) -> Source:
     return Source(name, Path(name).read_text(encoding="utf-8"), included=True)
 
 
-def _first_line(text: str) -> str:
-    """The first line that says something: py4j begins with the name of the call."""
+def _said(text: str) -> str:
+    """What says the most in one line: the exception of Python code that Spark has called, and its place; else the
+    outermost exception that is more than a wrapper; py4j begins with the name of the call."""
+    if PYTHON_TRACEBACK in text:
+        return _of_python(text.partition(PYTHON_TRACEBACK)[2])
     lines = [line.strip(" :") for line in text.splitlines() if line.strip(" :")]
-    telling = [line for line in lines if not line.startswith("An error occurred while calling")]
-    return (telling or lines or ["no message"])[0]
+    telling = [line for line in lines if not line.startswith("An error occurred while calling")] or lines
+    causes = [line.removeprefix(_CAUSE) for line in telling if line.startswith(_CAUSE)]
+    heads = [*telling[:1], *causes]
+    return next((head for head in heads if not head.startswith(WRAPPERS)), [*heads, "no message"][0])
+
+
+def _of_python(traceback: str) -> str:
+    """The exception below a traceback: the first one, from which any others have come."""
+    place = ""
+    for line in traceback.splitlines():
+        if line.startswith("  File "):
+            place = line.strip()
+        elif line.strip() and not line.startswith(" "):
+            return f"{line} ({place})" if place else line
+    return "code in Python has failed"

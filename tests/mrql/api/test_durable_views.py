@@ -220,6 +220,8 @@ def test_what_is_refused(session: SparkSession, tmp_path: Path, opened: View) ->
         QUERY.view(session, checkpoint=5)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="what a batch is for is the name of a stream, or a function"):
         opened.for_each_batch(5)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="the query has no stream `wrong`"):
+        opened.for_each_batch("wrong")
     with pytest.raises(UserError, match="this is no batch of a streaming query"):
         opened.for_each_batch("left")(rows, 2)
     called: Query = mrql.compile("count(offset)", offset="bag(<X: long>)")

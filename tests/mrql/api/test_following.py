@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
 import mrql
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import EngineError, UserError
 from mrql.api import View
 from tests.data_sources import Lines
 from tests.mrql.api.test_durable_views import QUERY, found, left, right
@@ -98,7 +99,7 @@ def test_a_data_source_in_python(session: SparkSession, tmp_path: Path) -> None:
 
 
 def test_what_fails_is_said(session: SparkSession, tmp_path: Path) -> None:
-    """As it is: not as Spark tells of it. What is no stream, or none of the query's, is refused at once."""
+    """As it is: not as Spark or Java tell of it. What is no stream, or none of the query's, is refused at once."""
     (tmp_path / "1.csv").write_text("1,0\n")
     stream = files(session, tmp_path, "A long, B long")
     with QUERY.view(session) as view:
@@ -118,6 +119,11 @@ def test_what_fails_is_said(session: SparkSession, tmp_path: Path) -> None:
             view.follow(right=stream)
         with pytest.raises(UserError, match="there is nothing to follow"):
             view.follow()
+        with pytest.raises(UserError, match="a trigger is a dict of what"):
+            view.follow(left=stream, trigger="5 seconds")  # type: ignore[arg-type]
+        failing = stream.withColumn("A", udf(lambda value: value // 0, "long")("A"))
+        with pytest.raises(EngineError, match=r"Spark failed: ZeroDivisionError: .*line \d+, in <lambda>"):
+            view.follow(left=failing, trigger=NOW).awaitTermination(120)
     with QUERY.view(session, right=right(session, (0, 1))) as view, pytest.raises(UserError, match="a static table"):
         view.follow(right=stream)
 

@@ -116,3 +116,8 @@ def test_it_is_handed_over(spark: SparkSession, tmp_path: Path) -> None:
         spark.catalog.dropTempView("rates")
     with pytest.raises(UserError, match="the session has no table `rates`"):
         by_name.batch(spark, orders=orders)
+    # A table that is given is not looked for.
+    given = spark.createDataFrame([("EUR", 3.0)], "currency string, rate double")
+    assert by_name.batch(spark, orders=orders, rates=given).collect() == [("bob", 9.0)]
+    with untyped.view(spark, rates=given) as view:
+        assert view.apply(orders=orders).collect() == [("bob", 9.0, 1)]
