@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.errors import UserError
+from tests.support.changes_catalog import MISSING, NAME, add_catalog, compiler
 
 pytestmark = pytest.mark.spark
 
@@ -70,3 +71,21 @@ def test_a_change_feed_is_followed(spark: SparkSession, tmp_path: Path) -> None:
     with QUERY.view(spark, trusted=True) as view:
         view.follow(A=coming, trigger={"availableNow": True}).awaitTermination()
         assert found(view.answer()) == [(1, "b"), (2, "a")]
+
+
+@pytest.mark.skipif(compiler() is None, reason=MISSING)
+def test_changes_of_a_catalog_are_followed(spark: SparkSession, tmp_path: Path) -> None:
+    """What `readStream.changes` has, where an update is a deletion and an insertion in one commit; over a restart."""
+    session = spark.newSession()
+    add_catalog(session, tmp_path)
+    log = tmp_path / "people"
+    for more, there in (
+        ("1,insert,1,Rome\n1,insert,2,Rome\n2,delete,1,Rome\n2,insert,1,Oslo\n", [(1, "Oslo"), (2, "Rome")]),
+        ("3,delete,2,Rome\n4,insert,3,Rome\n", [(1, "Oslo"), (3, "Rome")]),
+    ):
+        with log.open("a") as out:
+            out.write(more)
+        coming = session.readStream.option("startingVersion", "1").changes(f"{NAME}.people")
+        with QUERY.view(session, checkpoint=tmp_path / "state") as view:
+            view.follow(A=coming, trigger={"availableNow": True}).awaitTermination(120)
+            assert found(view.answer()) == there
