@@ -39,6 +39,7 @@ from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
 from tests.runtime.checkpoint.fed_views import FOLLOWED, NUMBERED, view_survives
 from tests.runtime.checkpoint.streams import GROUPS, JOIN, UPSERTS, Stream, fill
 from tests.runtime.postgresql.test_change_log import clear, read_history
+from tests.runtime.sources.test_spark_readers import READERS, source_survives
 from tests.runtime.spark.expressions.test_functions import KINDS, disagreements
 from tests.runtime.spark.test_equivalence import (
     CONSTRUCTS,
@@ -223,7 +224,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         with TemporaryDirectory() as home:
             death(Path(home), number)
         done[DEATHS] += 1
-    done[KILLED] += kills.round(number) + kills.of_views(number, spark)
+    done[KILLED] += kills.round(number) + kills.of_views(number, spark) + kills.of_data_sources(number)
     done[DAMAGED] += damaged(spark, Random(number), kills.server, of_each=2, on_spark=60)
     if kills.server is not None:
         with TemporaryDirectory() as home:
@@ -270,8 +271,8 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
 
 @attrs.frozen
 class Kills:
-    """How often a round kills streams, in the reference engine, and on Spark, where it kills views as often; and the
-    server that their tables are on: without one, they write directories alone."""
+    """How often a round kills streams, in the reference engine, and on Spark, where it kills views and streams of data
+    sources as often; and the server that their tables are on: without one, they write directories alone."""
 
     reference: int
     spark: int
@@ -302,6 +303,17 @@ class Kills:
             with TemporaryDirectory() as home:
                 way, most = random.choice((NUMBERED, FOLLOWED)), min(3, self.spark - killed)
                 killed += view_survives(spark, Path(home), way, random, kills=most, delay=2)
+        return killed
+
+    def of_data_sources(self, number: int) -> int:
+        """Kills streams of Python data sources on Spark, as often as views; returns how often."""
+        random, killed = Random(number), 0
+        while killed < self.spark:
+            with TemporaryDirectory() as home:
+                most = min(3, self.spark - killed)
+                killed += source_survives(
+                    Path(home), random.choice(READERS), random, engine="spark", batches=5 + most, kills=most, delay=2
+                )
         return killed
 
 
@@ -354,7 +366,7 @@ def seeds(first: int | None, minutes: float) -> Iterator[int]:
 @click.option("--minutes", type=click.FloatRange(min=0), default=10.0, show_default=True)
 @click.option("--seed", "only", type=click.IntRange(min=0), help="Runs the round of this seed alone.")
 @click.option("--kills", default=200, show_default=True, help="How often a round kills streams.")
-@click.option("--kills-on-spark", default=1, show_default=True, help="How often those on Spark, and views.")
+@click.option("--kills-on-spark", default=1, show_default=True, help="How often on Spark, and views and data sources.")
 @click.option("--damages", type=click.IntRange(min=1), help="Damages checkpoints alone, so many of them on Spark.")
 def main(minutes: float, only: int | None, kills: int, kills_on_spark: int, damages: int | None) -> None:
     """Runs generated cases in the reference and on Spark."""

@@ -152,17 +152,36 @@ def test_a_stream_of_a_data_source(tmp_path: Path, engine: str, request: pytest.
     assert manifest["sources"]["numbers"]["offset"] == {"initial": {"line": 0}, "offset": {"line": 6}}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["Committing", "SimpleLines"])
-def test_kills_of_a_data_source(tmp_path: Path, name: str) -> None:
-    """Each line counts once, whatever the stream is killed at; nothing is told to be committed that was not."""
-    file = tmp_path / "n"
-    file.write_text("".join(f"{n * 7919 % 1000}\n" for n in range(60)))
-    stream = Stream(tmp_path, QUERY.format(name=name, file=f"{file}?rows=3"), max_rows=100)
-    assert survives(stream, Random(5), kills=3, delay=0.1) == 3
+READERS = ("Committing", "SimpleLines")
+"""Data sources whose streams are killed: one may forget what was committed, the other one is simple."""
+
+
+def source_survives(
+    home: Path, name: str, random: Random, *, engine: str, batches: int, kills: int, delay: float
+) -> int:
+    """Kills the stream of a data source at random moments, and returns how often. Each line counts once, and nothing is
+    told to be committed that was not."""
+    file = home / "n"
+    file.write_text("".join(f"{random.randint(0, 999)}\n" for _ in range(3 * batches)))
+    stream = Stream(home, QUERY.format(name=name, file=f"{file}?rows=3"), engine, max_rows=100)
+    killed = survives(stream, random, kills=kills, delay=delay)
     if name == "Committing":
         told = [int(line) for line in file.with_suffix(".committed").read_text().split()]
-        alone, killed = told[:20], told[20:]
-        assert alone == [*range(3, 61, 3)]
-        assert killed == sorted(killed)
-        assert {*alone} == {*killed}
+        alone, among_kills = told[:batches], told[batches:]
+        assert alone == [*range(3, 3 * batches + 1, 3)]
+        assert among_kills == sorted(among_kills)
+        assert {*alone} == {*among_kills}
+    return killed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_kills_of_a_data_source(tmp_path: Path, name: str) -> None:
+    assert source_survives(tmp_path, name, Random(5), engine="reference", batches=20, kills=3, delay=0.1) == 3
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_kills_of_a_data_source_on_spark(tmp_path: Path) -> None:
+    """Once, of the one that may forget; more of both in `make soak`."""
+    assert source_survives(tmp_path, "Committing", Random(5), engine="spark", batches=5, kills=1, delay=1) == 1
