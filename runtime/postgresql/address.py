@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 import attrs
 
@@ -71,7 +71,13 @@ def apart_from(text: str, parameter: str) -> tuple[str, str | None]:
     url = urlsplit(text)
     query = dict(parse_qsl(url.query))
     value = query.pop(parameter, None)
-    return urlunsplit(url._replace(query=urlencode(query, quote_via=quote))), value
+    return _written(url._replace(query=urlencode(query, quote_via=quote))), value
+
+
+def _written(url: SplitResult) -> str:
+    """An address of its parts; one without a host, as `postgresql:///db`, keeps its slashes."""
+    fragment = f"#{url.fragment}" if url.fragment else ""
+    return f"{url.scheme}://{url.netloc}{url.path}{'?' if url.query else ''}{url.query}{fragment}"
 
 
 def parse_address(text: str) -> Address:
@@ -79,6 +85,8 @@ def parse_address(text: str) -> Address:
 
     >>> parse_address("postgresql://ann:secret@db/sales?table=answers.sums&sslmode=require")
     Address(shown='postgresql://ann@db/sales?table=answers.sums', table='sums', schema='answers', replace=False)
+    >>> parse_address("postgresql:///sales?table=sums&host=/run/postgresql").conninfo
+    'postgresql:///sales?host=%2Frun%2Fpostgresql'
 
     Raises: ValueError where it names none.
     """
@@ -100,6 +108,6 @@ def parse_address(text: str) -> Address:
     rest = urlencode([(key, value) for key, value in given if key not in ours], quote_via=quote)
     user, at, host = url.netloc.rpartition("@")
     public = f"{user.split(':', 1)[0]}{at}{host}"
-    shown = urlunsplit((SCHEMES[0], public, url.path, f"table={ours['table']}", ""))
-    conninfo = urlunsplit((SCHEMES[0], url.netloc, url.path, rest, ""))
+    shown = _written(SplitResult(SCHEMES[0], public, url.path, f"table={ours['table']}", ""))
+    conninfo = _written(SplitResult(SCHEMES[0], url.netloc, url.path, rest, ""))
     return Address(conninfo, shown, table, schema or None, ours.get("replace") == "true")

@@ -1,0 +1,28 @@
+"""Addresses as libpq has them, with parameters of ours."""
+
+from __future__ import annotations
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from mrql.runtime.postgresql.address import apart_from, parse_address
+
+
+@pytest.mark.parametrize(
+    ("address", "known", "shown"),
+    [
+        ("postgresql:///?table=t", {}, "postgresql:///?table=t"),
+        ("postgresql:///db?table=s.t&host=/run/pg", {"dbname": "db", "host": "/run/pg"}, "postgresql:///db?table=s.t"),
+        (
+            "postgres://ann:x@/db?table=t",
+            {"dbname": "db", "user": "ann", "password": "x"},
+            "postgresql://ann@/db?table=t",
+        ),
+    ],
+)
+def test_parts_that_are_missing(address: str, known: dict[str, str], shown: str) -> None:
+    """What is not said the environment says; nothing of ours reaches libpq, and no password is shown."""
+    found = parse_address(address)
+    assert conninfo_to_dict(found.conninfo) == known
+    assert found.shown == shown
+    assert apart_from(f"{address}&column=id", "column") == (apart_from(address, "column")[0], "id")
