@@ -1,5 +1,5 @@
 """The notebooks in `docs/notebooks`, run cell by cell without a kernel. `python -m tests.support.notebooks` writes what
-their cells put out, for a change that is wanted.
+their cells put out, for a change that is wanted; it starts a PostgreSQL for the one that needs it.
 
 Cells with a tag are run, and nothing is said of what they put out: a `picture`, or `times`, which are others each time.
 """
@@ -16,8 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.documents import DOCS
+from tests.support.postgresql import Server
 
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+WITH_A_SERVER = DOCS / "notebooks" / "postgresql.ipynb"
+"""The one that needs a PostgreSQL, which the environment names, and no session."""
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -60,7 +63,8 @@ def main() -> None:
     """Writes each notebook anew."""
     from tests.conftest import local_spark
 
-    spark = local_spark()
+    spark, server = local_spark(), Server.start()
+    os.environ |= server.environment
     for file in NOTEBOOKS:
         with tempfile.TemporaryDirectory() as directory:
             os.chdir(directory)
@@ -68,6 +72,7 @@ def main() -> None:
         file.write_text(text, encoding="utf-8")
         print(f"wrote {file.name}")
     spark.stop()
+    server.stop()
 
 
 if __name__ == "__main__":

@@ -80,6 +80,12 @@ class Server:
         """What `--output` is told."""
         return "&".join([f"{self.conninfo()}?table={table}", *(f"{key}={value}" for key, value in options.items())])
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What libpq is told by the environment."""
+        found = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGDATABASE": "db"}
+        return {**found, "PGUSER": USER, "PGPASSWORD": PASSWORD}
+
     def connect(self) -> psycopg.Connection:
         """A connection that commits each statement."""
         return psycopg.connect(self.conninfo(), autocommit=True)
