@@ -7,6 +7,7 @@ object when no child changed: a rule that does nothing costs no allocation, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_
 from typing import Any, assert_never
 
 import attrs
@@ -67,10 +68,8 @@ def children(term: Term) -> tuple[Term, ...]:
 def map_children(term: Term, f: Rule) -> Term:
     """The term with `f` applied to each direct subterm."""
     old = children(term)
-    new = tuple(f(child) for child in old)
-    if all(a is b for a, b in zip(old, new, strict=True)):
-        return term
-    return with_children(term, new)
+    new = tuple(map(f, old))
+    return term if all(map(is_, old, new)) else with_children(term, new)
 
 
 def with_children(term: Term, new: tuple[Term, ...]) -> Term:
@@ -79,27 +78,35 @@ def with_children(term: Term, new: tuple[Term, ...]) -> Term:
         case Var() | Lit() | Empty() | Stream():
             return term
         case Tup() | ListOf():
-            return attrs.evolve(term, items=new)
+            return type(term)(new, span=term.span)
         case Rec(fields):
-            return attrs.evolve(term, fields=tuple((name, e) for (name, _), e in zip(fields, new, strict=True)))
-        case Nth() | Get() | Cast():
-            return attrs.evolve(term, term=new[0])
+            return Rec(tuple((name, e) for (name, _), e in zip(fields, new, strict=True)), span=term.span)
+        case Nth(_, index):
+            return Nth(new[0], index, span=term.span)
+        case Get(_, name):
+            return Get(new[0], name, span=term.span)
+        case Cast(_, t):
+            return Cast(new[0], t, span=term.span)
         case Single():
-            return attrs.evolve(term, item=new[0])
-        case GroupBy() | Reduce() | OrderBy():
-            return attrs.evolve(term, source=new[0])
-        case Prim():
-            return attrs.evolve(term, args=new)
+            return Single(new[0], span=term.span)
+        case GroupBy():
+            return GroupBy(new[0], span=term.span)
+        case Reduce(monoid, _):
+            return Reduce(monoid, new[0], span=term.span)
+        case OrderBy(_, descending):
+            return OrderBy(new[0], descending, span=term.span)
+        case Prim(function, _):
+            return Prim(function, new, span=term.span)
         case If():
-            return attrs.evolve(term, condition=new[0], then=new[1], otherwise=new[2])
-        case Let():
-            return attrs.evolve(term, value=new[0], body=new[1])
+            return If(new[0], new[1], new[2], span=term.span)
+        case Let(pattern, _, _):
+            return Let(pattern, new[0], new[1], span=term.span)
         case Union() | CoGroup():
-            return attrs.evolve(term, left=new[0], right=new[1])
+            return type(term)(new[0], new[1], span=term.span)
         case CMap(Lambda(param, _), _):
-            return attrs.evolve(term, function=Lambda(param, new[0]), source=new[1])
+            return CMap(Lambda(param, new[0]), new[1], span=term.span)
         case Take():
-            return attrs.evolve(term, count=new[0], source=new[1])
+            return Take(new[0], new[1], span=term.span)
         case Repeat(Lambda(param, _), _, limit, condition):
             body, *optional, source = new
             parts = iter(optional)

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import children, map_children, subterms
+from mrql.algebra.analysis.traversal import children, map_children
 from mrql.algebra.terms import CMap, Lambda, Let, Nth, PAny, Pattern, PTuple, PVar, Repeat, Stream, Term, Tup, Var
 
 T = TypeVar("T")
@@ -49,7 +49,13 @@ def var_of(variable: PVar) -> Var:
 
 
 def bound_names(pattern: Pattern) -> frozenset[str]:
-    return frozenset(v.name for v in pattern_vars(pattern))
+    match pattern:
+        case PVar(name, _):
+            return frozenset((name,))
+        case PTuple(items):
+            return frozenset().union(*map(bound_names, items))
+        case PAny():
+            return frozenset()
 
 
 def scopes(term: Term) -> tuple[frozenset[str], ...]:
@@ -100,6 +106,8 @@ class Remembered(Generic[T]):
 
 
 _FREE = Remembered[frozenset[str]]()
+_ALL = Remembered[frozenset[str]]()
+_SOURCES = Remembered[frozenset[str]]()
 _STREAMS = Remembered[tuple[str, ...]]()
 
 
@@ -122,20 +130,28 @@ def _free(term: Term, inner: tuple[Term, ...]) -> frozenset[str]:
 
 def all_names(term: Term) -> frozenset[str]:
     """Every variable name in the term, free or bound."""
-    own: frozenset[str] = frozenset()
-    match term:
-        case Var(name, _):
-            own = frozenset({name})
-        case Let(pattern, _, _) | CMap(Lambda(pattern, _), _) | Repeat(Lambda(pattern, _)):
-            own = bound_names(pattern)
-        case _:
-            pass
-    return own.union(*map(all_names, children(term)))
+    if isinstance(term, Var):
+        return frozenset({term.name})
+    inner = children(term)
+    if not inner:
+        return frozenset()
+    known = _ALL.get(term)
+    if known is None:
+        bound = binder(term)
+        own = frozenset[str]() if bound is None else bound_names(bound)
+        known = _ALL.put(term, own.union(*map(all_names, inner)))
+    return known
 
 
 def source_names(term: Term) -> frozenset[str]:
     """The names of the streams and tables that the term reads."""
-    return frozenset(part.name for part in subterms(term) if isinstance(part, Stream))
+    if isinstance(term, Stream):
+        return frozenset({term.name})
+    inner = children(term)
+    if not inner:
+        return frozenset()
+    known = _SOURCES.get(term)
+    return _SOURCES.put(term, frozenset().union(*map(source_names, inner))) if known is None else known
 
 
 def stream_names(term: Term) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ import attrs
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import children
-from mrql.algebra.analysis.variables import pattern_vars
+from mrql.algebra.analysis.variables import Remembered, pattern_vars
 from mrql.algebra.errors import InternalError
 from mrql.algebra.monoids import (
     Aggregate,
@@ -94,9 +94,19 @@ def check(term: Term, variables: Scope | None = None) -> None:
         raise InternalError("check", f"{fault.message}, in: {shorten(fault.term)}")
 
 
+_RIGHT = Remembered[Scope]()
+"""The terms that are right, with the variables that they were looked at with: most are, and are looked at again."""
+
+
 def first_fault(term: Term, variables: Scope | None = None) -> Fault | None:
     """The innermost and leftmost fault, or None."""
-    return next(_TermChecker().faults(term, variables or {}), None)
+    scope = variables or {}
+    if _RIGHT.get(term) == scope:
+        return None
+    fault = next(_TermChecker().faults(term, scope), None)
+    if fault is None:
+        _RIGHT.put(term, dict(scope))
+    return fault
 
 
 def shorten(term: Term) -> str:

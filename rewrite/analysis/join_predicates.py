@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import subterms
-from mrql.algebra.analysis.variables import alpha_equal, free_vars
+from mrql.algebra.analysis.variables import alpha_equal, free_vars, source_names
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import AND, EQ, HAS_NULL, NOT, OR
 from mrql.algebra.terms import (
@@ -24,7 +23,6 @@ from mrql.algebra.terms import (
     PTuple,
     PVar,
     Single,
-    Stream,
     Term,
     Tup,
 )
@@ -34,7 +32,7 @@ TRUE = Lit(True, ty.BOOL)
 
 def reads_sources(term: Term) -> bool:
     """Whether a stream or a static table occurs in the term."""
-    return any(isinstance(t, Stream) for t in subterms(term))
+    return bool(source_names(term))
 
 
 def conjuncts(condition: Term) -> tuple[Term, ...]:

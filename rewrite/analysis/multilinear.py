@@ -16,7 +16,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import map_children, subterms
-from mrql.algebra.analysis.variables import free_vars
+from mrql.algebra.analysis.variables import Remembered, free_vars
 from mrql.algebra.monoids import BAG
 from mrql.algebra.terms import CMap, Empty, Stream, Term, Union
 from mrql.rewrite.analysis.infer_merge import infer_multilinear
@@ -49,6 +49,9 @@ def occurrences(term: Term) -> tuple[str, ...]:
     return tuple(t.name for t in subterms(term) if isinstance(t, Stream) and not t.static)
 
 
+_MULTILINEAR = Remembered[bool]()
+
+
 def is_multilinear(term: Term) -> bool:
     """Whether the term is a bag that is linear in each occurrence of a stream.
 
@@ -59,7 +62,11 @@ def is_multilinear(term: Term) -> bool:
     >>> is_multilinear(parse("cMap(λ(k, s). {k}, groupBy(S))", S))
     False
     """
-    return isinstance(term.type, ty.BagType) and infer_multilinear(label_occurrences(term)) == BAG
+    known = _MULTILINEAR.get(term)
+    if known is None:
+        linear = isinstance(term.type, ty.BagType) and infer_multilinear(label_occurrences(term)) == BAG
+        known = _MULTILINEAR.put(term, linear)
+    return known
 
 
 def summands(term: Term) -> tuple[Term, ...]:

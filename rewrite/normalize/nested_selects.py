@@ -83,7 +83,9 @@ def nested_selects(
     local: frozenset[str] = frozenset(),
     under: tuple[Guard, ...] = (),
 ) -> Iterator[Nested]:
-    """The wanted ones of the comprehensions in a term, outermost first."""
+    """The wanted ones of the comprehensions in a term that read a source, outermost first."""
+    if not reads_sources(term):
+        return
     if isinstance(term, CMap) and is_wanted(term):
         yield Nested(path, term, local, under)
     for i, (child, bound, own) in enumerate(zip(children(term), scopes(term), guards(term), strict=True)):

@@ -38,9 +38,10 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import NOWHERE, Known, MissingScope, Use, known, may_be_missing, scopes, there, uses
-from mrql.algebra.analysis.traversal import bottom_up, children, subterms, with_children
+from mrql.algebra.analysis.traversal import children, map_children, subterms, with_children
 from mrql.algebra.analysis.variables import (
     Names,
+    Remembered,
     all_names,
     bound_names,
     free_vars,
@@ -99,11 +100,25 @@ def normalize(term: Term, scope: MissingScope = NOWHERE) -> Term:
     cMap(λy. {y * 2L + 1L}, S)
     """
     for _ in range(MAX_ROUNDS):
-        new = _plain(bottom_up(term, _simplify), scope)
+        new = _plain(_simplified(term), scope)
         if new is term or new == term:
             return new
         term = new
     raise InternalError("normalize", f"no normal form after {MAX_ROUNDS} rounds")
+
+
+_SIMPLE = Remembered[bool]()
+"""The terms that the rules leave as they are: each pass ends in a normal form, of terms most of which are in it."""
+
+
+def _simplified(term: Term) -> Term:
+    """The term with the rules applied once to every node, children first."""
+    if not children(term) or _SIMPLE.get(term):
+        return term
+    new = _simplify(map_children(term, _simplified))
+    if new is term:
+        _SIMPLE.put(term, True)
+    return new
 
 
 def _simplify(term: Term) -> Term:
@@ -248,28 +263,64 @@ def _as_there(term: Term) -> Term:
     return CMap(Lambda(x, Single(var_of(x))), term)
 
 
-def _rebuilds(pattern: Pattern, term: Term, element: Known) -> bool:
-    """Whether the term is the very value that the pattern took apart; a tuple that is missing is made anew."""
+def _rebuilds(pattern: Pattern, term: Term) -> bool:
+    """Whether the term is the very value that the pattern took apart, if no tuple in it was missing."""
     match pattern, term:
         case PVar(name, _), Var(other, _):
             return name == other
-        case PTuple(items), Tup(terms) if len(items) == len(terms) and not element.missing:
-            parts = zip(items, terms, strict=True)
-            return all(_rebuilds(inner, made, element.part(i)) for i, (inner, made) in enumerate(parts))
+        case PTuple(items), Tup(terms):
+            return len(items) == len(terms) and all(map(_rebuilds, items, terms))
         case PAny(t), Tup(()):
-            return t == ty.UNIT and not element.missing
+            return t == ty.UNIT
         case _:
             return False
 
 
+def _is_there(pattern: Pattern, element: Known) -> bool:
+    """Whether no tuple that the pattern takes apart can be missing."""
+    match pattern:
+        case PVar():
+            return True
+        case PTuple(items):
+            return not element.missing and all(_is_there(item, element.part(i)) for i, item in enumerate(items))
+        case PAny():
+            return not element.missing
+
+
 def _plain(term: Term, scope: MissingScope, use: Use = Use.WHOLE) -> Term:
     """The term without functions and unions that only make a bag of what is one already."""
+    if not _has_any_made_anew(term):
+        return term
     while (inner := _only_made_anew(term, scope, use)) is not None:
         term = inner
     old = children(term)
     places = zip(old, scopes(term, scope), uses(term, use), strict=True)
     new = tuple(_plain(*place) for place in places)
     return term if all(a is b for a, b in zip(old, new, strict=True)) else with_children(term, new)
+
+
+_MADE_ANEW = Remembered[bool]()
+
+
+def _has_any_made_anew(term: Term) -> bool:
+    """Whether a part of the term makes a bag of what would be the same one if nothing were missing."""
+    inner = children(term)
+    if not inner:
+        return False
+    found = _MADE_ANEW.get(term)
+    if found is None:
+        found = _MADE_ANEW.put(term, _may_be_made_anew(term) or any(map(_has_any_made_anew, inner)))
+    return found
+
+
+def _may_be_made_anew(term: Term) -> bool:
+    match term:
+        case CMap(Lambda(pattern, Single(item)), source):
+            return isinstance(source.type, ty.BagType) and _rebuilds(pattern, item)
+        case Union(Empty(), _) | Union(_, Empty()):
+            return True
+        case _:
+            return False
 
 
 def _only_made_anew(term: Term, scope: MissingScope, use: Use) -> Term | None:
@@ -287,10 +338,10 @@ def _only_made_anew(term: Term, scope: MissingScope, use: Use) -> Term | None:
 
 
 def _is_rebuilt(pattern: Pattern, item: Term, source: Term, scope: MissingScope, use: Use) -> bool:
-    if isinstance(pattern, PVar) or not isinstance(item, Tup):
+    if isinstance(pattern, PVar) or not _rebuilds(pattern, item):
         return False
     element = known(source, scope).element
-    return _rebuilds(pattern, item, attrs.evolve(element, missing=False) if use is Use.PARTS else element)
+    return _is_there(pattern, attrs.evolve(element, missing=False) if use is Use.PARTS else element)
 
 
 def _ungroup(term: CMap) -> Term:
@@ -396,7 +447,7 @@ def _let(term: Let) -> Term:
     clash = frozenset().union(*map(free_vars, inlined.values())) & frozenset(kept)
     if clash:
         return term
-    body = bottom_up(substitute(term.body, inlined), _simplify)
+    body = _simplified(substitute(term.body, inlined))
     for name, e in kept.items():
         body = Let(PVar(name, e.type), e, body, span=term.span)
     return body
@@ -407,7 +458,7 @@ def _let_of_parts(term: Let, bindings: dict[str, Term]) -> Term:
     names = Names(set(all_names(term)))
     parts: dict[str, Term] = {}
     values = {name: _from_parts(e, parts, names) for name, e in bindings.items()}
-    body = bottom_up(substitute(term.body, values), _simplify)
+    body = _simplified(substitute(term.body, values))
     for name, e in reversed(parts.items()):
         body = _let(Let(PVar(name, e.type), e, body, span=term.span))
     return body

@@ -29,9 +29,10 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import children, map_children, top_down
+from mrql.algebra.analysis.traversal import children, map_children
 from mrql.algebra.analysis.variables import (
     Names,
+    Remembered,
     all_names,
     bound_names,
     free_vars,
@@ -104,11 +105,25 @@ def prune_columns(term: Term) -> Term:
     cMap(λ(k, s). {(k, reduce(+, s))}, groupBy(cMap(λ(k1, x1). {(k1, x1#1)}, S)))
     """
     for _ in range(MAX_ROUNDS):
-        new = normalize(top_down(term, _prune))
-        if new == term:
+        new = normalize(_pruned(term))
+        if new is term or new == term:
             return new
         term = new
     raise InternalError("columns", f"no fixpoint after {MAX_ROUNDS} rounds")
+
+
+_PRUNED = Remembered[bool]()
+"""The terms of which all columns are used: most of one are the same in the next round."""
+
+
+def _pruned(term: Term) -> Term:
+    """The term with every groupBy and coGroup over the columns that are used, the outer ones first."""
+    if not children(term) or _PRUNED.get(term):
+        return term
+    new = map_children(_prune(term), _pruned)
+    if new is term:
+        _PRUNED.put(term, True)
+    return new
 
 
 def _prune(term: Term) -> Term:

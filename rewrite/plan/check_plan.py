@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
-from mrql.algebra.analysis.variables import free_vars, pattern_vars
+from mrql.algebra.analysis.variables import free_vars, pattern_vars, source_names
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions.decimals import first_digits, last_digits
 from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid
@@ -201,6 +201,8 @@ class _PlanChecker:
         fault = first_fault(term, variables)
         if fault is not None:
             yield f"{fault.message}, in: {shorten(fault.term)}"
+        if not source_names(term):
+            return
         known: Mapping[str, Type | None] = self.streams if streams is None else streams
         for source in subterms(term):
             if isinstance(source, Stream):

@@ -14,6 +14,7 @@ from mrql.algebra.analysis.variables import (
     Names,
     all_names,
     alpha_equal,
+    binder,
     bound_names,
     free_vars,
     match_pattern,
@@ -21,6 +22,7 @@ from mrql.algebra.analysis.variables import (
     pattern_term,
     pattern_vars,
     rename_pattern,
+    source_names,
     stream_names,
     substitute,
 )
@@ -78,6 +80,17 @@ def test_free_variables_after_substitution(term: Term, put_in: Term) -> None:
         assert free_vars(result) == (free_vars(term) - {"x"}) | free_vars(put_in)
     else:
         assert result is term
+
+
+@settings(max_examples=80, deadline=None)
+@given(terms(ty.BagType(ty.LONG), STREAMS, VARIABLES))
+def test_names_are_those_of_all_parts(term: Term) -> None:
+    """They are remembered of each part; here they are looked for in all of them."""
+    parts = list(subterms(term))
+    bound = [found for part in parts if (found := binder(part)) is not None]
+    variables = {part.name for part in parts if isinstance(part, Var)}
+    assert all_names(term) == variables.union(v.name for found in bound for v in pattern_vars(found))
+    assert source_names(term) == {part.name for part in parts if isinstance(part, Stream)}
 
 
 @settings(max_examples=60, deadline=None)

@@ -151,6 +151,15 @@ def test_free_variables_are_declared() -> None:
         check(var("x"), {"x": ty.INT})
 
 
+def test_what_was_right_with_other_variables_may_be_wrong() -> None:
+    """Terms that are right are remembered, with what they were looked at with."""
+    term = Prim(fn.PLUS, (Var("x", ty.LONG), Lit(1, ty.LONG)))
+    assert first_fault(term, {"x": ty.LONG}) is None
+    assert first_fault(term, {"x": ty.STRING}) is not None
+    assert first_fault(term) is not None
+    assert first_fault(term, {"x": ty.LONG, "y": ty.INT}) is None
+
+
 def test_inner_binders_win() -> None:
     """A bound variable hides a free one of the same name and another type."""
     check(over(PVar("x", ty.LONG), Single(var("x")), LONGS), {"x": ty.STRING})
