@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import TypeVar
 
 import attrs
@@ -109,13 +110,17 @@ class Oracle:
     """
 
     query: Term
-    normal: Term
     static: Mapping[str, Bag]
     streams: Sequence[str]
 
     @classmethod
     def of(cls, query: Term, tables: Mapping[str, Sequence[Value]], streams: Sequence[str]) -> Oracle:
-        return cls(query, normal_form(query), bags(tables), streams)
+        return cls(query, bags(tables), streams)
+
+    @cached_property
+    def normal(self) -> Term:
+        """Made where it is asked for: most queries have a value as they are written."""
+        return normal_form(self.query)
 
     def answers(self, arrived: Sequence[Batch]) -> tuple[Outcome, Outcome, float]:
         """The answer as the query is written, the one that it may have besides, and how large its sums are."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
@@ -16,6 +18,7 @@ from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.rewrite.pipeline import normal_form
 from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.cost import Cost
+from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.reference.view import ReferenceView
 from tests.support.histories import histories, net
 from tests.support.planning import planned
@@ -114,24 +117,31 @@ def rows(draw: st.DrawFn) -> Value:
 ALL = {**QUERIES, **GUARDED}
 
 
+@cache
+def compiled(name: str) -> tuple[Term, Term, Plan]:
+    """A query, its normal form and its plan."""
+    term = mrql.compile(ALL[name], **STREAMS).term
+    return term, normal_form(term), planned(term, shrinking=frozenset(STREAMS)).plan
+
+
 @pytest.mark.parametrize("name", ALL)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())
 def test_they_mean_the_same(name: str, data: st.DataObject) -> None:
     """In normal form, and kept up to date over rows that come and go, also where these are there several times, and
     where values, rows' parts or their collections are missing."""
-    query = mrql.compile(ALL[name], **STREAMS)
-    view = ReferenceView(planned(query.term, shrinking=frozenset(STREAMS)).plan)
+    term, normal, plan = compiled(name)
+    view = ReferenceView(plan)
     streams = [*view.plan.streams]
     arrived = []
     for batch in data.draw(histories(dict.fromkeys(streams, rows()), deletions=True, most=3, largest=6)):
         arrived.append(batch)
         contents = net(arrived, streams)
         try:
-            expected = evaluate(query.term, contents)
+            expected = evaluate(term, contents)
         except UserError:
             assume(False)
-        assert close(evaluate(normal_form(query.term), contents), expected)
+        assert close(evaluate(normal, contents), expected)
         view.apply(batch.changes())
         assert close(view.answer(), expected)
 

@@ -6,6 +6,7 @@ Wherever a rewrite moves an expression that may end in an error, it is evaluated
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Value, same
+from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.reference.view import ReferenceView
 from tests.support.histories import histories, net
 from tests.support.planning import planned
@@ -186,10 +189,17 @@ def test_what_leaves_its_range_does_so_only_where_it_is_asked_for(text: str, dat
     assert_guarded(text, data, LARGE)
 
 
+@cache
+def compiled(text: str) -> tuple[Term, Plan]:
+    """A query and its plan."""
+    term = mrql.compile(text, **STREAMS).term
+    return term, planned(term, shrinking=frozenset(STREAMS)).plan
+
+
 def assert_guarded(text: str, data: st.DataObject, rows: Mapping[str, st.SearchStrategy[Value]] = ROWS) -> None:
     """It is so of a query in a history that is drawn."""
-    term = mrql.compile(text, **STREAMS).term
-    view = ReferenceView(planned(term, shrinking=frozenset(STREAMS)).plan)
+    term, plan = compiled(text)
+    view = ReferenceView(plan)
     streams = [name for name in STREAMS if name in view.plan.streams]
     arrived = []
     for batch in data.draw(histories({name: rows[name] for name in streams}, deletions=True, most=3)):
