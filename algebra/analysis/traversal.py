@@ -68,6 +68,8 @@ def children(term: Term) -> tuple[Term, ...]:
 def map_children(term: Term, f: Rule) -> Term:
     """The term with `f` applied to each direct subterm."""
     old = children(term)
+    if not old:
+        return term
     new = tuple(map(f, old))
     return term if all(map(is_, old, new)) else with_children(term, new)
 
