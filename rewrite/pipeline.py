@@ -41,6 +41,7 @@ from mrql.rewrite.normalize.extract_joins import extract_joins
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.normalize.prune_columns import prune_columns
 from mrql.rewrite.normalize.push_selections import push_selections
+from mrql.rewrite.normalize.unasked_totals import attempt_totals
 from mrql.rewrite.normalize.unnest_subqueries import unnest_subqueries
 from mrql.rewrite.passes import PLAN, QUERY, AnyPass, Pass, PassRun, Phase, PlanPass, Subject, TermPass, Trace
 from mrql.rewrite.plan.check_plan import check_plan
@@ -160,6 +161,14 @@ NORMALIZE: tuple[TermPass, ...] = (
         "a comprehension over a group, or over the other side of a join, asks the same of the elements of the group "
         "wherever it uses them; the condition is of the element alone, reads no source, and can neither fail nor "
         "overflow",
+    ),
+    # After joins and nested selects: what is left that reads a source is computed for itself.
+    Pass(
+        "unasked",
+        attempt_totals,
+        "ours",
+        "an aggregation under a condition, or in a function of elements; it has no free variable, and is over one "
+        "source; what leaves its range is of sums, differences and products",
     ),
 )
 """From the translated query to its normal form."""

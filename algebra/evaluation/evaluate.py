@@ -57,7 +57,7 @@ from mrql.algebra.terms import (
 from mrql.algebra.types import DOUBLE, INT, BagType, ListType, TupleType, Type, has_collection
 from mrql.algebra.values.exact_sums import total
 from mrql.algebra.values.measured import measured
-from mrql.algebra.values.values import Bag, Canonical, Record, Value, canonical, parts_of_pair, same
+from mrql.algebra.values.values import Bag, Canonical, Record, Unread, Value, canonical, parts_of_pair, same
 
 Environment = Mapping[str, Value]
 
@@ -104,7 +104,7 @@ class _Evaluator:
     def value(self, term: Term, env: Environment) -> Value:
         match term:
             case Var(name, _):
-                return env[name]
+                return _given(env[name])
             case Lit(value, _):
                 return value
             case Tup(items):
@@ -113,7 +113,7 @@ class _Evaluator:
                 return Record({name: self.value(item, env) for name, item in fields})
             case Nth(inner, index):
                 whole = self.value(inner, env)
-                return None if whole is None else whole[index]
+                return None if whole is None else _given(whole[index])
             case Get(inner, name):
                 whole = self.value(inner, env)
                 return None if whole is None else whole[name]
@@ -324,6 +324,13 @@ def convert_zero(m: monoids.Monoid, t: Type) -> Value:
     """The zero in the carrier's own type: `0.0` for a sum of doubles."""
     value = merge.zero(m)
     return convert(value, t) if isinstance(m, monoids.Aggregate) else value
+
+
+def _given(value: Value) -> Value:
+    """Raises: UserError where there is no value, and it is asked for."""
+    if isinstance(value, Unread):
+        raise value.error
+    return value
 
 
 def _there(value: Value, t: Type) -> Value:

@@ -18,6 +18,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+import attrs
+
+from mrql.algebra.errors import UserError
 from mrql.algebra.showable import written_name
 from mrql.algebra.values.measured import Measured
 
@@ -64,6 +67,30 @@ class Document:
 
     def __repr__(self) -> str:
         return self.text
+
+
+@attrs.frozen
+class Unread:
+    """What stands where there is no value, as of a sum that has left its range: an error where it is asked for."""
+
+    error: UserError
+
+
+def asked(value: Value) -> Value:
+    """A value, of which a part may be none.
+
+    Raises: UserError where it is.
+    """
+    match value:
+        case Unread(error):
+            raise error
+        case tuple() | list() | Bag():
+            for item in value:
+                asked(item)
+        case Record():
+            for item in value.fields.values():
+                asked(item)
+    return value
 
 
 def parts_of_pair(pair: Value) -> tuple[Value, Value]:
@@ -132,6 +159,8 @@ def canonical(value: Value) -> Canonical:
         return (9, value.text)
     if isinstance(value, bytes):
         return (10, value)
+    if isinstance(value, Unread):
+        raise value.error
     raise TypeError(f"not a value of the language: {value!r}")
 
 

@@ -29,7 +29,7 @@ from mrql.algebra.evaluation.may_fail import fails_in_spite_of_guards, guards
 from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, is_group
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Prim, Reduce, Single, Stream, Term, Var
 from mrql.rewrite.analysis.infer_merge import infer
-from mrql.rewrite.incremental.unasked_aggregates import AttemptedAggregate, attempted, computes_out_of_range
+from mrql.rewrite.analysis.unasked_aggregates import AttemptedAggregate, attempted, computes_out_of_range
 
 
 @attrs.frozen

@@ -17,11 +17,14 @@ from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.types import Type
 from mrql.algebra.values import decimals
 from mrql.algebra.values.exact_sums import Total
-from mrql.algebra.values.values import Bag, Canonical, Value, canonical
+from mrql.algebra.values.values import Bag, Canonical, Unread, Value, canonical
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.incremental.diminish import diminish
 from mrql.rewrite.plan.plan import Component, Shape, Stage
 from mrql.runtime.engine.state_store import StateStore
+
+_UNBOUNDED = (monoids.SUM, monoids.PRODUCT)
+"""The monoids whose integers may leave the range of their type, and come back to it."""
 
 
 @attrs.define
@@ -136,13 +139,14 @@ def _is_total(component: Component) -> bool:
 
 
 def _read(component: Component, stored: Value) -> Value:
-    """The value of what is stored: a sum of longs may have left their range on the way to it."""
+    """The value of what is stored: a sum, or a product, may have left its range on the way to it. It is an error where
+    the answer asks for it."""
     if isinstance(stored, Total):
         return stored.value
     try:
-        return convert(stored, component.type) if component.monoid == monoids.SUM else stored
+        return convert(stored, component.type) if component.monoid in _UNBOUNDED else stored
     except EvaluationError as error:
-        raise UserError(str(error), component.span) from None
+        return Unread(UserError(str(error), component.span))
 
 
 def _added(stored: Value, share: Value, times: int, t: Type) -> Value:
@@ -183,8 +187,15 @@ def _merged(component: Component, stored: Value, share: Value, weight: int) -> V
         share, weight = Bag([*share] * abs(weight)), 1 if weight > 0 else -1
     for _ in range(1 if monoids.is_idempotent(monoid) and weight > 0 else abs(weight)):
         stored = combine(monoid, stored, share) if weight > 0 else diminish(monoid, stored, share)
-    return _in_range(stored, monoid, component.type)
+    return _carried(stored, monoid, component.type)
 
 
-def _in_range(value: Value, monoid: Aggregate | BagUnion, t: Type) -> Value:
+def _carried(value: Value, monoid: Aggregate | BagUnion, t: Type) -> Value:
+    if monoid == monoids.PRODUCT and t == ty.LONG:
+        # Too large as it is, it is too large with any other factor but 0.
+        return max(-TOO_LARGE, min(value, TOO_LARGE))
     return convert(value, t) if isinstance(monoid, Aggregate) else value
+
+
+TOO_LARGE = 1 << 64
+"""More than any long, also with its sign changed."""

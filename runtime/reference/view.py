@@ -14,7 +14,7 @@ from mrql.algebra.errors import MissingRow, WrongDeletion
 from mrql.algebra.evaluation.evaluate import bind, endless, evaluate
 from mrql.algebra.terms import Term, element_type
 from mrql.algebra.values.value_text import show_value
-from mrql.algebra.values.values import Bag, Value, parts_of_pair
+from mrql.algebra.values.values import Bag, Value, asked, parts_of_pair
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there
 from mrql.rewrite.incremental.diminish import TakenTooOften
@@ -250,7 +250,7 @@ class ReferenceView:
 
     def answer(self) -> Value:
         """The answer over all that was applied so far."""
-        return self._value(self.plan.answer)
+        return asked(self._value(self.plan.answer))
 
     def _record(self, deltas: Mapping[str, ZSet]) -> None:
         changed = {name: deltas[name] for name in self.plan.looked_up & deltas.keys()}

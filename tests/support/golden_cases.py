@@ -95,6 +95,11 @@ CASES: tuple[Case, ...] = (
         "select x.A from x in S1 where x.B > avg(select y.D from y in S2)",
     ),
     Case(
+        "unasked",
+        "a sum whose addends may leave their range is an error where it is asked for: there may be no element",
+        "select x.A from x in S1 where x.B > sum(select y.C * y.D from y in S2)",
+    ),
+    Case(
         "loop",
         "the step of a loop is a query of its own: a join with what the loop carries becomes a coGroup",
         "select (k, count(v)) from (k, v) in (repeat x = (select (x.A, x.B) from x in S1) "

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse
 from mrql.algebra.values.values import Bag, Value
 from mrql.runtime.reference.view import ReferenceView
 from tests.support.histories import Batch, histories, net
 from tests.support.planning import planned
+from tests.support.wild import outcome
 
 LONGS, DOUBLES, WIDE = "bag((long, long))", "bag((long, double))", "bag((long, long, long))"
 MOST, LEAST = 2**63 - 1, -(2**63)
@@ -334,3 +336,27 @@ def test_generated_sums_keep_the_promise(drawn: tuple[str, tuple[str, ...], str]
         assert_kept(found, expected, None if isinstance(expected, str) else evaluate(sized, contents))
         if isinstance(found, str):
             break
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("reduce(*, cMap(λ(a, b). {b}, S))", [MOST, OVERFLOW, 0]),
+        ("cMap(λ(k, g). if k < 3L then {(k, reduce(*, g))} else {}:{(long, long)}, groupBy(S))", [Bag(), Bag(), Bag()]),
+    ],
+)
+def test_a_product_that_is_too_large_is_an_error_where_it_is_read(text: str, answers: Sequence[Value]) -> None:
+    """And a 0 makes it 0, whenever it comes."""
+    term = parse(text, {"S": "{(long, long)}"})
+    view = ReferenceView(planned(term).plan)
+    rows: list[Value] = []
+    for row, expected in zip(((5, MOST), (5, -2), (5, 0)), answers, strict=True):
+        rows.append(row)
+        view.apply(come(S=[row]).changes())
+        assert _answered(view.answer) == expected
+        assert _answered(lambda: evaluate(term, {"S": Bag(rows)})) == expected
+
+
+def _answered(answer: Callable[[], Value]) -> Value:
+    found = outcome(answer)
+    return found.message if isinstance(found, UserError) else found

@@ -168,6 +168,21 @@ OUT_OF_RANGE = (
     "select (k, sum(b * b)) from (a, b) in S group by k: a having max(b) < 3",
     "select (k, if max(b) < 3 then sum(b + k) else 0) from (a, b) in S group by k: a",
     "select (k, if max(b) < 3 then avg(b * 2 + 0.5) else 0.0) from (a, b) in S group by k: a",
+    # a sum itself, which is read where it is asked for
+    "select (k, sum(b)) from (a, b) in S group by k: a having max(b) < 3",
+    "select (k, if max(b) < 3 then sum(b) else 0) from (a, b) in S group by k: a",
+    "select (a, sum(select d from (c, d) in T where c = a)) from (a, b) in S where a < 3",
+    "select (a, if b < 2 then sum(select d from (c, d) in T where c = a) else b) from (a, b) in S",
+    "select (k, sum(b)) from (a, b) in S, (c, d) in T where a = c group by k: a having max(b) < 3 and max(d) < 3",
+    "if max(select b from (a, b) in S) < 3 then sum(select b from (a, b) in S) else 0",
+    "select (x, sum(select sum(b) from (a, b) in S where a = y group by k: b)) from (x, y) in T where x < 3",
+    # one of all rows
+    "if max(select b from (a, b) in S) < 3 then sum(select b + 1 from (a, b) in S) else 0",
+    "if max(select b from (a, b) in S) < 3 then max(select b + a from (a, b) in S) else 0",
+    "if max(select b from (a, b) in S) < 3 then avg(select b * 2 from (a, b) in S where b + 1 > 0) else 0.0",
+    "select (a, sum(select d + 1 from (c, d) in T)) from (a, b) in S",
+    "select (a, count(select d from (c, d) in T where d + 1 > 2)) from (a, b) in S where a < 3",
+    "select a from (a, b) in S where b > 2 or exists(select d from (c, d) in T where d * d > 2)",
     # other aggregations, and elements that are kept
     "select (k, max(b * b)) from (a, b) in S group by k: a having max(b) < 3",
     "select (a, max(select d + 1 from (c, d) in T where c = a)) from (a, b) in S",

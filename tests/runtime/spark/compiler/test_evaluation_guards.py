@@ -54,6 +54,12 @@ def test_what_is_guarded_does_not_fail_on_spark(spark: SparkSession, text: str) 
         # the sum itself
         "select (a, sum(select c from (c, d) in T where d = a)) from (a, b) in S where a < 3",
         "select (k, sum(a)) from (a, b) in S group by k: b having max(a) < 3",
+        "select (k, sum(c)) from (a, b) in S, (c, d) in T where b = d group by k: b having max(a) < 3",
+        # one of all rows
+        "if max(select a from (a, b) in S) < 3 then sum(select a + b from (a, b) in S) else 0",
+        "if max(select a from (a, b) in S) < 3 then max(select a * b from (a, b) in S) else 0",
+        "select (a, sum(select c + d from (c, d) in T)) from (a, b) in S where a > 3 and b < 3",
+        "select (a, if b < 5 then 0 else count(select d from (c, d) in T where c + d > 2)) from (a, b) in S",
     ],
 )
 def test_what_leaves_its_range_does_so_only_where_it_is_asked_for_on_spark(spark: SparkSession, text: str) -> None:
