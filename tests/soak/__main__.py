@@ -64,7 +64,7 @@ from tests.support.postgresql import MISSING, Server, binaries
 from tests.support.queries import histories, queries, several_queries, streams_of
 from tests.support.queries import tables as tables_of
 from tests.support.spark_settings import interpreted, oddly_set
-from tests.support.sum_queries import sum_queries
+from tests.support.sum_queries import guarded_sums, sum_queries
 from tests.support.upserts import KINDS as KEYS
 from tests.support.upserts import histories as upsert_histories
 from tests.support.wild import KINDS as WILD
@@ -90,8 +90,9 @@ def cases(examples: int) -> settings:
 
 
 def wild_queries() -> st.SearchStrategy[tuple[str, str]]:
-    """Queries, and sums over joins, and a kind of values for each."""
-    return st.tuples(queries() | construct_queries() | sum_queries(), st.sampled_from(sorted(WILD)))
+    """Queries, sums over joins, and such as are not always asked for, and a kind of values for each."""
+    texts = queries() | construct_queries() | sum_queries() | guarded_sums()
+    return st.tuples(texts, st.sampled_from(sorted(WILD)))
 
 
 def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> None:

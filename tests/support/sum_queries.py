@@ -1,4 +1,4 @@
-"""Generated sums over joins: of products, sums and differences of what both sides have."""
+"""Generated sums of products, sums and differences: over joins, and where they are not always asked for."""
 
 from __future__ import annotations
 
@@ -37,3 +37,38 @@ def addends(numbers: tuple[str, ...]) -> st.SearchStrategy[str]:
         lambda inner: st.tuples(inner, st.sampled_from("*+-"), inner).map(lambda parts: f"({' '.join(parts)})"),
         max_leaves=4,
     )
+
+
+STREAM_NUMBERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "X": ("x", ("x.A", "x.B", "x.D")),
+    "Y": ("y", ("y#0", "y#1", "y#2")),
+    "P": ("p", ("p.K", "p.V")),
+}
+"""Streams of `tests.support.queries`, with a variable for their rows and numbers of these."""
+
+
+@st.composite
+def guarded_sums(draw: st.DrawFn) -> str:
+    """Aggregations that are asked for under a condition only: behind `having` or `if`, or for the rows of another
+    stream. Where values are extreme, what nobody asks for leaves its range."""
+    (stream, (row, numbers)), (other, (outer, keys)) = draw(
+        st.permutations(sorted(STREAM_NUMBERS.items())).map(lambda drawn: drawn[:2])
+    )
+    kind, addend = draw(st.sampled_from(("sum", "sum", "avg", "max"))), draw(addends(numbers))
+    group, key = f"{row} in {stream} group by k: {draw(st.sampled_from(numbers))}", draw(st.sampled_from(keys))
+    over = f"{numbers[0]} * {addend}"  # what has nothing of a group in it is no collection
+    few = draw(st.sampled_from((f"max({numbers[0]}) < 3", f"count({row}) < 2", f"min({numbers[1]}) > 0")))
+    match draw(st.sampled_from(("having", "if", "nested", "nested if", "all"))):
+        case "having":
+            return f"select (k, {kind}({over}), sum({numbers[0]})) from {group} having {few}"
+        case "if":
+            return f"select (k, if {few} then {kind}({over}) else 0) from {group}"
+        case "nested":
+            inner = f"select {addend} from {row} in {stream} where {numbers[0]} = {key}"
+            return f"select ({key}, {kind}({inner})) from {outer} in {other} where {key} < 3"
+        case "nested if":
+            inner = f"select {addend} from {row} in {stream} where {numbers[0]} = {key}"
+            return f"select ({key}, if {key} < 3 then {kind}({inner}) else 0) from {outer} in {other}"
+        case _:
+            rows = f"from {row} in {stream}"
+            return f"if max(select {numbers[0]} {rows}) < 3 then max(select {addend} {rows}) else 0"

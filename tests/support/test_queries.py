@@ -17,7 +17,7 @@ from mrql.parser.parser import parse_program
 from mrql.translate.builtin_aggregates import AGGREGATIONS
 from tests.support.histories import Batch, net
 from tests.support.queries import STREAMS, Tables, histories, queries, rows_of, several_queries, streams_of, tables
-from tests.support.sum_queries import sum_queries
+from tests.support.sum_queries import guarded_sums, sum_queries
 from tests.support.wild import KINDS, overflows_without_need
 
 many = settings(
@@ -220,6 +220,22 @@ def test_sums_over_joins_are_queries() -> None:
 
     generate()
     assert found[True] > found[False]
+
+
+def test_sums_that_are_not_always_asked_for_are_queries() -> None:
+    """They have types, and each form of them occurs."""
+    found: Counter[str] = Counter()
+
+    @seed(1)
+    @settings(many, max_examples=100)
+    @given(guarded_sums())
+    def generate(text: str) -> None:
+        mrql.compile(text, **STREAMS)
+        found.update(form for form in ("having", "(k, if", "where", "else", "if max(select") if form in text)
+
+    generate()
+    assert min(found.values()) > 5
+    assert len(found) == 5
 
 
 def test_streams_of_a_query() -> None:

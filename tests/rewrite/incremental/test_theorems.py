@@ -58,7 +58,7 @@ from tests.support.planning import planned
 from tests.support.queries import ROWS, STREAMS, Tables, histories, queries, simple_queries, streams_of
 from tests.support.queries import tables as tables_of
 from tests.support.strategies import contents, typed_terms, value_of, values
-from tests.support.sum_queries import sum_queries
+from tests.support.sum_queries import guarded_sums, sum_queries
 from tests.support.wild import KINDS, Oracle, bags, begun, follow, overflows_without_need
 
 
@@ -213,6 +213,16 @@ def test_wild_values(text: str, wild: str, deletions: bool, data: st.DataObject)
 @given(sum_queries(), st.sampled_from(sorted(KINDS)), st.booleans(), st.data())
 def test_wild_sums_over_joins(text: str, wild: str, deletions: bool, data: st.DataObject) -> None:
     """Sums that are kept as sums of sides are those of the query as it is written, too."""
+    tables = data.draw(tables_of(text, wild=wild))
+    for _ in range(2):
+        history = data.draw(histories(text, tables=tables, wild=wild, deletions=deletions))
+        assert_incremental(text, history, deletions=deletions, tables=tables, wild=wild)
+
+
+@cases(80)
+@given(guarded_sums(), st.sampled_from(["extremes", "extremes", *sorted(KINDS)]), st.booleans(), st.data())
+def test_wild_sums_that_are_not_asked_for(text: str, wild: str, deletions: bool, data: st.DataObject) -> None:
+    """What leaves its range does so where the query asks for it, and nowhere else."""
     tables = data.draw(tables_of(text, wild=wild))
     for _ in range(2):
         history = data.draw(histories(text, tables=tables, wild=wild, deletions=deletions))
