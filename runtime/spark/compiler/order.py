@@ -5,20 +5,20 @@ from __future__ import annotations
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.terms import OrderBy, Term, pair_type
+from mrql.algebra.terms import OrderBy, Take, Term, pair_type
 from mrql.runtime.spark.compiler.protocol import TermCompiler
+from mrql.runtime.spark.compiler.single_values import listed
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.layout import atoms, label, part, sql_type, to_sql
 from mrql.runtime.spark.relation.frame import Frame, as_a_bag, expanded
 
 
 def top(compiler: TermCompiler, n: Term, ordered: OrderBy) -> Frame:
-    """The first n elements, as Spark's top-k."""
-    frame = expanded(as_a_bag(compiler.bag(ordered.source)), compiler.columns)
+    """The first n elements, as Spark's top-k; where data say how many, of all of them as one array."""
     if compiler.reads(n):
-        raise UserError("a limit cannot depend on the data", n.span)
+        return listed(compiler, Take(n, ordered))
+    frame = expanded(as_a_bag(compiler.bag(ordered.source)), compiler.columns)
     count = max(evaluate(n) or 0, 0)
     df = frame.df.order(*order(compiler, frame, ordered)).limit(count)
     return attrs.evolve(frame, df=df, value=part(frame.value, "_2", pair_type(ordered.source)[1]))

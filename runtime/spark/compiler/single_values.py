@@ -40,6 +40,7 @@ from mrql.runtime.spark.expressions.aggregates import total_sql
 from mrql.runtime.spark.expressions.layout import Atom, Layout, quote, to_sql
 from mrql.runtime.spark.expressions.literals import place
 from mrql.runtime.spark.relation.frame import Frame, as_a_bag, expanded, flat
+from mrql.runtime.spark.relation.relation import Relation
 
 
 def one(compiler: TermCompiler, term: Term) -> Frame:
@@ -132,14 +133,23 @@ def collected(compiler: TermCompiler, term: Term) -> Frame:
     return Frame(df, Atom(quote(name), term.type, False))
 
 
+def _with_number(compiler: TermCompiler, whole: Frame, n: Term) -> tuple[Relation, str]:
+    """The one row of a frame, with a number that may be read from sources beside it, and that number."""
+    if not compiler.reads(n):
+        return whole.df, compiler.expressions.sql(n, {})
+    single = flat(compiler.one(n), compiler.columns)
+    return whole.df.cross(single.df.broadcast()), to_sql(single.value)
+
+
 def collected_list(compiler: TermCompiler, term: Term, name: str) -> Frame:
     """An ordered collection as one array: collected with its order key, and sorted as an array."""
     match term:
         case Take(n, inner):
             whole = collected_list(compiler, inner, compiler.fresh())
             items = compiler.expressions.array(Var("items", inner.type), {"items": whole.value})
-            array = f"slice({items}, 1, CAST(greatest({compiler.expressions.sql(n, {})}, 0) AS INT))"
-            return Frame(whole.df.select(f"{array} AS {name}"), Atom(quote(name), term.type, False))
+            df, number = _with_number(compiler, whole, n)
+            array = f"slice({items}, 1, CAST(greatest({number}, 0) AS INT))"
+            return Frame(df.select(f"{array} AS {name}"), Atom(quote(name), term.type, False))
         case OrderBy(source, descending):
             pairs = flat(collected(compiler, source), compiler.columns)
             bound = Var("pairs", source.type)
