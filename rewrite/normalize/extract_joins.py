@@ -9,8 +9,12 @@ Generators are joined from left to right, each with one that it shares an equali
 conditions move to the first place where all their variables are known. Without an equality the key is `()`. What may
 fail is no key, and does not move, where a condition that stands before it says something of the same rows.
 
+An equality may name what ranges over a part of p: it links X, gone through with that, wherever it stands in the text.
+
+    {e | p ∈ X, q ∈ Y, h ∈ f(p), l(h) = r(q), c} = {e | (p, h) ∈ {(p, h) | p ∈ X, h ∈ f(p)}, q ∈ Y, l(h) = r(q), c}
+
 *Requires*: X and Y read streams or static tables. Rows whose key has a missing part are dropped on both sides: a
-comparison with null is false.
+comparison with null is false. What may fail does not come before a generator that it stood behind, which may be empty.
 
 *Source*: [MRQL] §5 (coGroup, and the exclusion of nested cMaps over streams in Def. 1), §6.
 
@@ -19,6 +23,7 @@ comparison with null is false.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import attrs
@@ -125,6 +130,7 @@ def _join_all(spine: Spine, names: Names) -> Term:
     joined, conditions = first, spine.conditions
     joined, conditions = _filtered(joined, conditions)
     while any(_is_bulk(g) for g in pending):
+        joined, pending, conditions = _with_what_they_have(joined, pending, conditions)
         following = _next(joined, pending, conditions)
         pending.remove(following)
         if _is_bulk(following) and not free_vars(following.source) & joined.bound:
@@ -141,12 +147,73 @@ def _join_all(spine: Spine, names: Names) -> Term:
 
 def _next(joined: JoinGenerator, pending: list[JoinGenerator], conditions: Conditions) -> JoinGenerator:
     """The first generator that shares an equality with what is joined already, or else the first one in the text."""
+    ready = _ready(pending)
+    linked = (g for g in ready if _is_bulk(g) and link(conditions, joined.bound, g.bound).on_keys)
+    return next(linked, ready[0])
+
+
+def _ready(pending: list[JoinGenerator]) -> list[JoinGenerator]:
+    """Those that depend on none of the others."""
     later = frozenset().union(*(g.bound for g in pending))
-    ready = [g for g in pending if not free_vars(g.source) & later]
-    for generator in ready:
-        if _is_bulk(generator) and link(conditions, joined.bound, generator.bound).on_keys:
-            return generator
-    return ready[0]
+    return [g for g in pending if not free_vars(g.source) & later]
+
+
+def _with_what_they_have(
+    joined: JoinGenerator, pending: list[JoinGenerator], conditions: Conditions
+) -> tuple[JoinGenerator, list[JoinGenerator], Conditions]:
+    """What is joined, and the others, where no equality links any of these with it: the first source that one does link
+    it with by what its elements have, or those of the source, and both with the generators over that."""
+    sources = [g for g in _ready(pending) if _is_bulk(g)]
+    if any(link(conditions, joined.bound, g.bound).on_keys for g in sources):
+        return joined, pending, conditions
+    of_joined = _over_parts(joined, pending)
+    for source in sources:
+        of_source = _over_parts(source, pending)
+        sides = (_bound((joined, *of_joined)), _bound((source, *of_source)))
+        keys = link(conditions, *sides)
+        if keys.on_keys:
+            with_joined, with_source = _needed(keys.left, of_joined), _needed(keys.right, of_source)
+            joined, conditions = _gone_through(joined, with_joined, conditions)
+            beside, conditions = _gone_through(source, with_source, conditions)
+            moved = (*with_joined, *with_source)
+            return joined, [beside if g is source else g for g in pending if g not in moved], conditions
+    return joined, pending, conditions
+
+
+def _over_parts(generator: JoinGenerator, pending: list[JoinGenerator]) -> list[JoinGenerator]:
+    """The generators over what the elements of one have, and over what those have, that may come with it."""
+    others = _bound(pending) - generator.bound
+    found: list[JoinGenerator] = []
+    for g in pending:
+        used = free_vars(g.source)
+        is_over_parts = used & _bound((generator, *found)) and not used & (others - _bound(found))
+        if is_over_parts and not _is_bulk(g) and not may_fail(g.source):
+            found.append(g)
+    return found
+
+
+def _needed(key: Term, generators: list[JoinGenerator]) -> list[JoinGenerator]:
+    """Those that a key has variables of, and those that they depend on."""
+    found, used = list[JoinGenerator](), free_vars(key)
+    for g in reversed(generators):
+        if g.bound & used:
+            found.insert(0, g)
+            used |= free_vars(g.source)
+    return found
+
+
+def _gone_through(
+    generator: JoinGenerator, inner: list[JoinGenerator], conditions: Conditions
+) -> tuple[JoinGenerator, Conditions]:
+    """A generator with others over what its elements have, and each with its conditions."""
+    for g in inner:
+        generator, conditions = _filtered(generator, conditions)
+        generator = _flattened(generator, g)
+    return _filtered(generator, conditions) if inner else (generator, conditions)
+
+
+def _bound(generators: Iterable[JoinGenerator]) -> frozenset[str]:
+    return frozenset[str]().union(*(g.bound for g in generators))
 
 
 def _is_linked(generator: JoinGenerator, others: list[JoinGenerator], conditions: Conditions) -> bool:

@@ -1,4 +1,4 @@
-"""Nested selects over a range or a bag of the outer row that join it with a source: they mean the same as joins."""
+"""Selects over a range or a bag of a row that join it with a source, nested and flat: they mean the same as joins."""
 
 from __future__ import annotations
 
@@ -73,6 +73,16 @@ QUERIES = {
     "below another generator": f"select (a.id, (select (i.k, sum(select b.v from {WINDOW} and b.id = i.k)) "
     "from i in a.items)) from a in S",
     "in a sum": f"sum(select a.n from a in S where a.v < sum(select b.v from {WINDOW}))",
+    "flat, the range between": f"select (a.id, b.v) from a in S, {WINDOW}",
+    "flat, the range last": "select (a.id, b.v) from a in S, b in T, h in a.t - 2..a.t where b.t = h",
+    "flat, the range last, the other first": "select (a.id, b.v) from b in T, a in S, h in a.t - 2..a.t where b.t = h",
+    "flat, a bag of each": "select (a.id, b.v) from a in S, b in T, i in a.items, j in b.items where i.k = j.w",
+    "flat, what goes on": "select (a.id, b.v, h) from a in S, b in T, i in a.items, h in i.k..i.w where b.t = h "
+    "and h > 0 and i.w < b.id",
+    "flat, three sources": "select (a.id, b.v, c.v) from a in S, b in T, c in S, h in a.t - 1..a.t "
+    "where c.t = h and b.n = c.n",
+    "flat, an equality of the rows as well": "select (a.id, b.v) from a in S, b in T, h in a.t - 2..a.t "
+    "where b.t = h and b.id = a.id",
     "in groups": f"select (k, sum(n)) from (k, n) in (select (a.id, count(select b from {WINDOW})) from a in S) "
     "group by k",
 }
@@ -88,6 +98,9 @@ GUARDED = {
     "a division in the head": "select (a.id, sum(select b.t / i.w from i in a.items, b in T where b.id = i.k "
     "and i.w <> 0)) from a in S",
     "behind an empty source": "select (a.id, count(select b from b in T, h in 0..6 / a.n where b.t = h)) from a in S",
+    "flat, behind an empty source": "select (a.id, b.v) from a in S, b in T, h in 0..6 / a.n where b.t = h",
+    "flat, behind a condition": "select (a.id, b.v) from a in S, b in T, i in a.items, h in a.t - 1..a.t "
+    "where a.n <> 0 and b.t = h + 6 / a.n",
     "under another source": "select (a.id, if (all c in T: c.n <> a.n) and a.n <> 0 then count(select b from "
     "h in 0..6 / a.n, b in T where b.t = h) else -1) from a in S",
     "an overflow": "select (a.id, if a.n < 3 then count(select b from h in a.n + 2147483646..a.n, b in T "
