@@ -38,6 +38,7 @@ from mrql.rewrite.loops.unroll import unroll
 from mrql.rewrite.normalize.band_joins import bin_bands
 from mrql.rewrite.normalize.drop_traces import drop_traces
 from mrql.rewrite.normalize.extract_joins import extract_joins
+from mrql.rewrite.normalize.nested_quantifiers import join_quantifiers
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.normalize.prune_columns import prune_columns
 from mrql.rewrite.normalize.push_selections import push_selections
@@ -127,6 +128,14 @@ NORMALIZE: tuple[TermPass, ...] = (
         "ours",
         "a value of the inner row lies between two terms over the outer row that differ by a constant; no equality "
         "links the rows; integers, dates and timestamps",
+    ),
+    # Before joins: what has a witness is joined with its keys, and the select is nested in what is around it.
+    Pass(
+        "quantifiers",
+        join_quantifiers,
+        "ours, [NK] §3",
+        "no equality links a nested select with what is around it, but a quantifier in it has equalities with each of "
+        "the two, and its other conditions are its own; what has no witness is counted; nothing may fail",
     ),
     # After normalize, which brings all generators of a comprehension into one nest of cMaps.
     Pass(

@@ -84,6 +84,11 @@ CASES: tuple[Case, ...] = (
         "select (x.A, count(select y from y in S2 where y.C <= x.A and y.C > x.A - 10)) from x in S1",
     ),
     Case(
+        "division",
+        "a quantifier in another one, linked with the outer row, is a join with the keys that have a witness",
+        "select x.B from x in S1 where all y in S2: some z in R: z.A = y.C and z.A = x.A",
+    ),
+    Case(
         "two_nested",
         "two nested selects that are correlated with the same element by different keys",
         "select (x.A, count(select y from y in S2 where y.C = x.B), sum(select y.D from y in S2 where y.C = x.A)) "

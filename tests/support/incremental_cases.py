@@ -169,6 +169,14 @@ CONSTRUCTS = tuple(
         ("all and some of everything", "(all(select y > 0 from (x, y) in S), some (c, d) in T: c = d)"),
         ("a quantifier without an equality", "select a from (a, b) in S where all (c, d) in T: d > b"),
         (
+            "some of some",
+            "select a from (a, b) in S where some (c, d) in T: some p in P: p.K = c and p.V = a",
+        ),
+        (
+            "a relational division",
+            "select a from (a, b) in S where all (c, d) in T: some p in P: p.K = c and p.V = a",
+        ),
+        (
             "set operations on nested selects",
             "select (a, (select d from (c, d) in T where c = a) except {1}) from (a, b) in S",
         ),
