@@ -71,12 +71,12 @@ def one(compiler: TermCompiler, term: Term) -> Frame:
 
 def assembled(compiler: TermCompiler, term: Term) -> Frame:
     """One row with a scalar over the values of several bulk terms, as in `(sum(S), sum(T))`."""
-    frame = compiler.one_row()
     scope: dict[str, Layout] = {}
     inner, singles = parts_attached(compiler, term, scope)
-    for single in singles:
-        frame = attrs.evolve(frame, df=frame.df.cross(single.df.broadcast()))
-    return attrs.evolve(frame, value=compiler.expressions.value(inner, scope))
+    df, *others = (single.df for single in singles or [compiler.one_row()])
+    for other in others:
+        df = df.cross(other.broadcast())
+    return Frame(df, compiler.expressions.value(inner, scope))
 
 
 def parts_attached(compiler: TermCompiler, term: Term, scope: dict[str, Layout]) -> tuple[Term, list[Frame]]:
