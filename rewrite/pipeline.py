@@ -133,7 +133,7 @@ NORMALIZE: tuple[TermPass, ...] = (
     Pass(
         "quantifiers",
         join_quantifiers,
-        "ours, [NK] §3",
+        "ours",
         "no equality links a nested select with what is around it, but a quantifier in it has equalities with each of "
         "the two, and its other conditions are its own; what has no witness is counted; nothing may fail",
     ),

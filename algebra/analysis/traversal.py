@@ -70,12 +70,13 @@ def map_children(term: Term, f: Rule) -> Term:
     old = children(term)
     if not old:
         return term
-    new = tuple(map(f, old))
-    return term if all(map(is_, old, new)) else with_children(term, new)
+    return with_children(term, tuple(map(f, old)))
 
 
 def with_children(term: Term, new: tuple[Term, ...]) -> Term:
-    """The same kind of node over other children."""
+    """The same kind of node over other children; the same object if they are those that it has."""
+    if all(map(is_, children(term), new)):
+        return term
     match term:
         case Var() | Lit() | Empty() | Stream():
             return term

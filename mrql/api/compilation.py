@@ -37,7 +37,7 @@ def compile(
     max_steps: int = LOOP_MAX_STEPS,
     **streams: str | Type | StructType | CatalogTable | Rows,
 ) -> Query:
-    """Compiles a program whose last expression is the query, or a term that `mrql.algebra.build` has made.
+    """Compiles a program with one expression, the query, or a term that `mrql.algebra.build` has made.
 
     Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type; or the schema
     of its rows, as a StructType, as DDL (`"X BIGINT, Y DOUBLE"`, which Spark is started to read), or as a DataFrame
@@ -63,6 +63,9 @@ def compile(
     )
     if not program.queries:
         raise UserError(f"{name} has no expression to answer")
+    if len(program.queries) > 1:
+        hint = "name what another one uses, `big = select …;`, or compile each by itself"
+        raise UserError("a compiled query is one expression, and this is another one", program.queries[1].span, hint)
     for query in program.queries:
         if query.target is not None:
             raise UserError("a query over DataFrames writes no files", query.target.span)
@@ -74,7 +77,7 @@ def compile(
             raise UserError(message, spec.span, "one of them is enough")
         if not spec.stream:
             tables[source] = spec.path
-    query = program.queries[-1]
+    (query,) = program.queries
     return Query(attrs.evolve(query, term=with_static(query.term, frozenset(tables))), types, tables)
 
 

@@ -40,7 +40,7 @@ def invariants(loop: Repeat, names: Names, is_worthwhile: Callable[[Term], bool]
             return Var(name, term.type, span=term.span)
         inner = zip(children(term), scopes(term), strict=True)
         new = tuple(visit(child, local | bound) for child, bound in inner)
-        return term if all(a is b for a, b in zip(new, children(term), strict=True)) else with_children(term, new)
+        return with_children(term, new)
 
     param = loop.function.param
     return with_step(loop, param, visit(step_of(loop), bound_names(param))), parts

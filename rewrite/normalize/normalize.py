@@ -293,10 +293,8 @@ def _plain(term: Term, scope: MissingScope, use: Use = Use.WHOLE) -> Term:
         return term
     while (inner := _only_made_anew(term, scope, use)) is not None:
         term = inner
-    old = children(term)
-    places = zip(old, scopes(term, scope), uses(term, use), strict=True)
-    new = tuple(_plain(*place) for place in places)
-    return term if all(a is b for a, b in zip(old, new, strict=True)) else with_children(term, new)
+    places = zip(children(term), scopes(term, scope), uses(term, use), strict=True)
+    return with_children(term, tuple(_plain(*place) for place in places))
 
 
 _MADE_ANEW = Remembered[bool]()

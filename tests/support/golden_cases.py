@@ -89,6 +89,11 @@ CASES: tuple[Case, ...] = (
         "select x.B from x in S1 where all y in S2: some z in R: z.A = y.C and z.A = x.A",
     ),
     Case(
+        "existing",
+        "what is asked of the rows of a nested select, and of the rows around it, is asked before they are joined",
+        "select x.A from x in S1 where x.B > 0 and exists(select y from y in S2 where y.C = x.A and y.D > 3)",
+    ),
+    Case(
         "two_nested",
         "two nested selects that are correlated with the same element by different keys",
         "select (x.A, count(select y from y in S2 where y.C = x.B), sum(select y.D from y in S2 where y.C = x.A)) "

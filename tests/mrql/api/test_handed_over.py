@@ -67,6 +67,7 @@ def test_a_type_that_the_program_gives() -> None:
             "the source `s` is something else already",
         ),
         (lambda: mrql.compile("orders = 1; orders", orders="bag(long)"), "`orders` is defined already"),
+        (lambda: mrql.compile("select x from x in S; sum(S);", S="bag(long)"), "one expression, and this is another"),
         (lambda: mrql.table(3), "a table has a text for a name"),  # type: ignore[arg-type]
     ],
 )

@@ -177,7 +177,7 @@ def source_survives(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_kills_of_a_data_source(tmp_path: Path, name: str) -> None:
-    assert source_survives(tmp_path, name, Random(5), engine="reference", batches=20, kills=3, delay=0.1) == 3
+    assert source_survives(tmp_path, name, Random(5), engine="reference", batches=40, kills=3, delay=0.1) == 3
 
 
 @pytest.mark.spark

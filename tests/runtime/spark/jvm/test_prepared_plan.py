@@ -105,7 +105,8 @@ def test_over_any_rows(spark: SparkSession, name: str, executed: list[PreparedPl
 
 @pytest.mark.parametrize("generated", [True, False])
 def test_over_states(spark: SparkSession, generated: bool, executed: list[PreparedPlan]) -> None:
-    """In one partition little is moved: only products, and what is sent to all tasks, are executed again."""
+    """In one partition little is moved: only products, what is sent to all tasks, and what meets a table in several
+    partitions are executed again."""
     with compiled(spark) if generated else nullcontext(), settings(spark, in_one := step_settings(spark, 1)):
         plans = Plans(spark, in_one)
         for turn in range(3):
@@ -118,4 +119,4 @@ def test_over_states(spark: SparkSession, generated: bool, executed: list[Prepar
             for run in runs:
                 run.free()
     again = [plan for plan in executed if plan.moves or None in plan._graphs.values()]
-    assert len(again) == len(executed) <= 5
+    assert len(again) == len(executed) <= 7
