@@ -63,12 +63,12 @@ def compile(
     )
     if not program.queries:
         raise UserError(f"{name} has no expression to answer")
-    if len(program.queries) > 1:
+    query, *others = program.queries
+    if others:
         hint = "name what another one uses, `big = select …;`, or compile each by itself"
-        raise UserError("a compiled query is one expression, and this is another one", program.queries[1].span, hint)
-    for query in program.queries:
-        if query.target is not None:
-            raise UserError("a query over DataFrames writes no files", query.target.span)
+        raise UserError("a compiled query is one expression, and this is another one", others[0].span, hint)
+    if query.target is not None:
+        raise UserError("a query over DataFrames writes no files", query.target.span)
     for source, spec in program.sources.items():
         if not spec.format.handed_over:
             raise UserError("a query over DataFrames names its streams and reads nothing", spec.span, _instead(spec))
@@ -77,7 +77,6 @@ def compile(
             raise UserError(message, spec.span, "one of them is enough")
         if not spec.stream:
             tables[source] = spec.path
-    (query,) = program.queries
     return Query(attrs.evolve(query, term=with_static(query.term, frozenset(tables))), types, tables)
 
 

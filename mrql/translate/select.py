@@ -162,8 +162,8 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
     keys = [origin.scope.translate(key.expr) for key in group.keys]
     for key in group.keys:
         _is_meant_as_key(key)
-    key_value = one_or_tuple(tuple(keys))
-    element = one_or_tuple(tuple(variables.values()))
+    key_value = one_or_tuple(keys)
+    element = one_or_tuple([*variables.values()])
     pairs = nest(origin.generators, guard(conditions, Single(Tup((key_value, element)))))
     match = Match()
     patterns = [_key_pattern(key, term, scope, match) for key, term in zip(group.keys, keys, strict=True)]

@@ -126,6 +126,11 @@ def link(conditions: Iterable[Term], left: frozenset[str], right: frozenset[str]
     return Link(Tup(tuple(a for a, _ in keys)), Tup(tuple(b for _, b in keys)), tuple(rest))
 
 
+def key_parts(key: Term) -> tuple[Term, ...]:
+    """The parts of a key; one alone may be a tuple, but is none that `link` made."""
+    return key.items if isinstance(key, Tup) else (key,)
+
+
 def apart(conditions: Iterable[Term], side: frozenset[str]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     """The conditions on one side of a join alone, which can be evaluated before the others, and those others."""
     own, others = list[Term](), list[Term]()
@@ -170,8 +175,22 @@ def with_key(key: Term, value: Term, *, drop_null_keys: bool) -> Term:
     """`{(key, value)}`, or nothing where the key has a missing part."""
     pair = Single(Tup((key, value)))
     if drop_null_keys and key != Tup(()):
-        return guard((Prim(NOT, (Prim(HAS_NULL, (key,)),)),), pair)
+        return guard((joins_with_something(key),), pair)
     return pair
+
+
+def joins_with_something(key: Term) -> Term:
+    """The test that a join makes of its keys: no part is missing."""
+    return Prim(NOT, (Prim(HAS_NULL, (key,)),))
+
+
+def is_test_of_a_key(condition: Term) -> bool:
+    """Whether a condition is one that `joins_with_something` has made."""
+    match condition:
+        case Prim(function, (Prim(inner, _),)):
+            return (function, inner) == (NOT, HAS_NULL)
+        case _:
+            return False
 
 
 def co_grouped(left: Term, right: Term, xs: PVar, ys: PVar, key: PVar, body: Term) -> Term:

@@ -42,6 +42,10 @@ class AttemptedAggregate:
     missing: Term | None
     place: Span | None
 
+    def where_asked(self, total: Term, missing: Term | None) -> Term:
+        """The aggregation, of both as they are kept: an error where it is evaluated."""
+        return total if missing is None else Prim(fn.NONE_MISSING, (total, missing), span=self.place)
+
 
 def computes_out_of_range(part: Term) -> bool:
     """Whether what a part is made of may leave its range. The sums of it do so too seldom to count: that no other group

@@ -22,12 +22,11 @@ from __future__ import annotations
 
 import attrs
 
-from mrql.algebra import functions as fn
 from mrql.algebra.analysis.traversal import children, subterms, with_children
 from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, scopes
 from mrql.algebra.evaluation.may_fail import fails_in_spite_of_guards, guards
 from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, is_group
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Prim, Reduce, Single, Stream, Term, Var
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Reduce, Single, Stream, Term, Var
 from mrql.rewrite.analysis.infer_merge import infer
 from mrql.rewrite.analysis.unasked_aggregates import AttemptedAggregate, attempted, computes_out_of_range
 
@@ -94,9 +93,8 @@ class _Splitter:
     def where_asked(self, attempt: AttemptedAggregate, monoid: Aggregate | BagUnion) -> Term:
         """An aggregation that is an error where it is evaluated, and not where its parts are kept."""
         total = self.part(attempt.total, monoid).var
-        if attempt.missing is None:
-            return total
-        return Prim(fn.NONE_MISSING, (total, self.part(attempt.missing, SUM).var), span=attempt.place)
+        missing = None if attempt.missing is None else self.part(attempt.missing, SUM).var
+        return attempt.where_asked(total, missing)
 
     def merges(self, term: Term, local: frozenset[str]) -> Aggregate | BagUnion | None:
         """The one monoid with which the term merges in each group that it uses, or None."""

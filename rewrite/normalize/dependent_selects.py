@@ -29,7 +29,6 @@ nor where X has a loop in it, which would be run twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
 
 import attrs
 
@@ -61,7 +60,6 @@ from mrql.algebra.terms import (
     one_or_tuple,
 )
 from mrql.rewrite.analysis.join_predicates import (
-    apart,
     co_grouped,
     guard,
     keyed,
@@ -70,8 +68,14 @@ from mrql.rewrite.analysis.join_predicates import (
     unguarded,
     with_key,
 )
-from mrql.rewrite.normalize.extract_joins import Conditions, JoinGenerator, comprehension
-from mrql.rewrite.normalize.nested_selects import Correlated, Nested, may_end_in_an_error, nested_selects
+from mrql.rewrite.normalize.extract_joins import Conditions, JoinGenerator, bound_by, comprehension, over_generators
+from mrql.rewrite.normalize.nested_selects import (
+    Correlated,
+    Nested,
+    for_all_of,
+    may_end_in_an_error,
+    nested_selects,
+)
 from mrql.rewrite.normalize.normalize import normalize
 
 
@@ -123,12 +127,12 @@ def _taken_apart(nested: Nested, around: frozenset[str], names: Names) -> Depend
     if sides is None:
         return None
     given, found = sides
-    of_found, conditions = _moved(select.conditions, _bound(found))
-    of_given, conditions = _moved(conditions, _bound(given))
-    own, conditions = _moved(conditions, known)
-    keys = link(conditions, known | _bound(given), _bound(found))
+    of_found, conditions = for_all_of(select.conditions, bound_by(found))
+    of_given, conditions = for_all_of(conditions, bound_by(given))
+    own, conditions = for_all_of(conditions, known)
+    keys = link(conditions, known | bound_by(given), bound_by(found))
     right = nested.inside(keys.right)
-    if right is None or not free_vars(keys.left) & _bound(given):
+    if right is None or not free_vars(keys.left) & bound_by(given):
         return None
     return DependentSelect(given, of_given, keys.left, found, of_found, right, own, (*own, *keys.rest), select.head)
 
@@ -144,9 +148,9 @@ def _two_sides(generators: Iterable[JoinGenerator], known: frozenset[str]) -> tu
         used, is_source = free_vars(generator.source), reads_sources(generator.source)
         if is_source and (used or found):
             return None
-        if is_source or (used and used <= _bound(found)):
+        if is_source or (used and used <= bound_by(found)):
             side = found
-        elif used <= known | _bound(given):
+        elif used <= known | bound_by(given):
             side = given
         else:
             return None
@@ -154,16 +158,6 @@ def _two_sides(generators: Iterable[JoinGenerator], known: frozenset[str]) -> tu
             return None
         side.append(generator)
     return (tuple(given), tuple(found)) if given and found else None
-
-
-def _bound(generators: Iterable[JoinGenerator]) -> frozenset[str]:
-    return frozenset[str]().union(*(generator.bound for generator in generators))
-
-
-def _moved(conditions: Conditions, side: frozenset[str]) -> tuple[Conditions, Conditions]:
-    """The conditions on one side alone that can be evaluated for all of it, and the others."""
-    own = [condition for condition in apart(conditions, side)[0] if not may_end_in_an_error(condition)]
-    return tuple(own), tuple(condition for condition in conditions if condition not in own)
 
 
 def _asked_first(nested: Nested, parts: DependentSelect) -> tuple[Guard, ...] | None:
@@ -229,13 +223,13 @@ def _of_distinct(
 def _pairs(parts: DependentSelect, u: Term) -> Term:
     """`{(left, (u, h)) | h ∈ f(u)}`."""
     pair = with_key(parts.left, Tup((u, _elements(parts.given)[1])), drop_null_keys=True)
-    return _over(parts.given, guard(parts.of_given, pair))
+    return over_generators(parts.given, guard(parts.of_given, pair))
 
 
 def _correlated(path: tuple[int, ...], left: LeftSide, parts: DependentSelect, names: Names) -> Correlated:
     given, h = _elements(parts.given)
     found, q = _elements(parts.found)
-    rows = _over(parts.found, guard(parts.of_found, Single(q)))
+    rows = over_generators(parts.found, guard(parts.of_found, Single(q)))
     k, j = PVar(names.fresh("k"), left.key.type), PVar(names.fresh("j"), parts.left.type)
     xs = PVar(names.fresh("xs"), ty.BagType(ty.TupleType((k.type, h.type))))
     ys = PVar(names.fresh("ys"), ty.BagType(q.type))
@@ -248,10 +242,6 @@ def _correlated(path: tuple[int, ...], left: LeftSide, parts: DependentSelect, n
 def _elements(generators: Sequence[JoinGenerator]) -> tuple[Pattern, Term]:
     """What generators bind, as a pattern and as a term."""
     return pattern_term(one_or_pattern(tuple(v for g in generators for v in pattern_vars(g.pattern))), Names())
-
-
-def _over(generators: Sequence[JoinGenerator], body: Term) -> Term:
-    return reduce(lambda inner, g: CMap(Lambda(g.pattern, inner), g.source), reversed(generators), body)
 
 
 def _under(first: Sequence[Guard], term: Term) -> Term:

@@ -23,7 +23,8 @@ comparison with null is false. What may fail does not come before a generator th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import TypeAlias
 
 import attrs
@@ -78,6 +79,16 @@ class JoinGenerator:
         return bound_names(self.pattern)
 
 
+def bound_by(generators: Iterable[JoinGenerator]) -> frozenset[str]:
+    """The names that some generators bind."""
+    return frozenset[str]().union(*(generator.bound for generator in generators))
+
+
+def over_generators(generators: Sequence[JoinGenerator], body: Term) -> Term:
+    """`{z | p1 ∈ e1, p2 ∈ e2, …, z ∈ body}` as cMaps in one another."""
+    return reduce(lambda inner, g: CMap(Lambda(g.pattern, inner), g.source), reversed(generators), body)
+
+
 @attrs.frozen
 class Spine:
     """A comprehension: `{z | p1 ∈ e1, p2 ∈ e2, …, conditions, z ∈ head}`."""
@@ -122,7 +133,7 @@ def _is_bulk(generator: JoinGenerator) -> bool:
 
 def _join_all(spine: Spine, names: Names) -> Term:
     pending = list(spine.generators)
-    bound_anywhere = frozenset().union(*(g.bound for g in pending))
+    bound_anywhere = bound_by(pending)
     # Where each source depends on a generator that is none, that one has to come first.
     sources = [g for g in pending if _is_bulk(g) and not free_vars(g.source) & bound_anywhere] or pending[:1]
     first = next((g for g in sources if _is_linked(g, sources, spine.conditions)), sources[0])
@@ -139,10 +150,7 @@ def _join_all(spine: Spine, names: Names) -> Term:
         else:
             joined = _flattened(joined, following)
         joined, conditions = _filtered(joined, conditions)
-    body = guard(conditions, spine.head)
-    for generator in reversed(pending):
-        body = CMap(Lambda(generator.pattern, body), generator.source)
-    return CMap(Lambda(joined.pattern, body), joined.source)
+    return over_generators((joined, *pending), guard(conditions, spine.head))
 
 
 def _next(joined: JoinGenerator, pending: list[JoinGenerator], conditions: Conditions) -> JoinGenerator:
@@ -154,7 +162,7 @@ def _next(joined: JoinGenerator, pending: list[JoinGenerator], conditions: Condi
 
 def _ready(pending: list[JoinGenerator]) -> list[JoinGenerator]:
     """Those that depend on none of the others."""
-    later = frozenset().union(*(g.bound for g in pending))
+    later = bound_by(pending)
     return [g for g in pending if not free_vars(g.source) & later]
 
 
@@ -169,7 +177,7 @@ def _with_what_they_have(
     of_joined = _over_parts(joined, pending)
     for source in sources:
         of_source = _over_parts(source, pending)
-        sides = (_bound((joined, *of_joined)), _bound((source, *of_source)))
+        sides = (bound_by((joined, *of_joined)), bound_by((source, *of_source)))
         keys = link(conditions, *sides)
         if keys.on_keys:
             with_joined, with_source = _needed(keys.left, of_joined), _needed(keys.right, of_source)
@@ -182,11 +190,11 @@ def _with_what_they_have(
 
 def _over_parts(generator: JoinGenerator, pending: list[JoinGenerator]) -> list[JoinGenerator]:
     """The generators over what the elements of one have, and over what those have, that may come with it."""
-    others = _bound(pending) - generator.bound
+    others = bound_by(pending) - generator.bound
     found: list[JoinGenerator] = []
     for g in pending:
         used = free_vars(g.source)
-        is_over_parts = used & _bound((generator, *found)) and not used & (others - _bound(found))
+        is_over_parts = used & bound_by((generator, *found)) and not used & (others - bound_by(found))
         if is_over_parts and not _is_bulk(g) and not may_fail(g.source):
             found.append(g)
     return found
@@ -210,10 +218,6 @@ def _gone_through(
         generator, conditions = _filtered(generator, conditions)
         generator = _flattened(generator, g)
     return _filtered(generator, conditions) if inner else (generator, conditions)
-
-
-def _bound(generators: Iterable[JoinGenerator]) -> frozenset[str]:
-    return frozenset[str]().union(*(g.bound for g in generators))
 
 
 def _is_linked(generator: JoinGenerator, others: list[JoinGenerator], conditions: Conditions) -> bool:

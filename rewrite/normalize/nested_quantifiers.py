@@ -28,9 +28,6 @@ z alone. Nor does it where y and x are compared in another way: then c is no con
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import reduce
-
 import attrs
 
 from mrql.algebra import types as ty
@@ -49,11 +46,10 @@ from mrql.algebra.terms import (
     Reduce,
     Single,
     Term,
-    Tup,
     one_or_pattern,
 )
-from mrql.rewrite.analysis.join_predicates import guard, link, reads_sources
-from mrql.rewrite.normalize.extract_joins import JoinGenerator, Spine, comprehension
+from mrql.rewrite.analysis.join_predicates import guard, key_parts, link, reads_sources
+from mrql.rewrite.normalize.extract_joins import Spine, bound_by, comprehension, over_generators
 from mrql.rewrite.normalize.nested_selects import may_end_in_an_error
 
 ONE = Single(Lit(1, ty.LONG))
@@ -122,7 +118,7 @@ class _Quantifiers:
                 keys = self.keys(witness.term, spine, outer)
                 if keys is not None:
                     joined = CMap(keys.function(guard(others, spine.head)), keys.source, span=select.span)
-                    return _over(spine.generators, joined)
+                    return over_generators(spine.generators, joined)
         return None
 
     def difference(self, asked: Prim, counted: CMap, outer: frozenset[str]) -> Term | None:
@@ -137,15 +133,15 @@ class _Quantifiers:
                 continue
             keys = self.keys(witness.term, spine, outer)
             if keys is not None:
-                every = _over(spine.generators, guard(others, ONE))
-                with_one = _over(spine.generators, CMap(keys.function(guard(others, ONE)), keys.source))
+                every = over_generators(spine.generators, guard(others, ONE))
+                with_one = over_generators(spine.generators, CMap(keys.function(guard(others, ONE)), keys.source))
                 return attrs.evolve(asked, args=(Reduce(SUM, every), Reduce(SUM, with_one)))
         return None
 
     def closed(self, select: CMap, outer: frozenset[str]) -> Spine | None:
         """A select over sources that no equality links with the variables around it, and of which nothing may fail."""
         spine = comprehension(select, self.names, outer | free_vars(select))
-        bound = _bound(spine.generators)
+        bound = bound_by(spine.generators)
         over_sources = all(not free_vars(g.source) & outer and not may_fail(g.source) for g in spine.generators)
         if not over_sources or not reads_sources(spine.generators[0].source) or any(map(may_fail, spine.conditions)):
             return None
@@ -153,21 +149,21 @@ class _Quantifiers:
 
     def keys(self, witness: CMap, around: Spine, outer: frozenset[str]) -> _Keys | None:
         """The keys that have a witness, and how those of y and x are compared with them."""
-        known = outer | _bound(around.generators)
+        known = outer | bound_by(around.generators)
         spine = comprehension(witness, self.names, known | free_vars(witness))
         if spine.head != ONE or any(map(may_end_in_an_error, spine.conditions)):
             return None
         if any(free_vars(g.source) & known or may_fail(g.source) for g in spine.generators):
             return None
-        keys = link(spine.conditions, known, _bound(spine.generators))
+        keys = link(spine.conditions, known, bound_by(spine.generators))
         if not keys.on_keys or any(free_vars(c) & known for c in keys.rest):
             return None
-        wanted = _parts(keys.left)
+        wanted = key_parts(keys.left)
         of_x = [part for part in wanted if free_vars(part) <= outer]
         of_y = [part for part in wanted if not free_vars(part) & outer]
         if not (of_x and of_y) or len(of_x) + len(of_y) < len(wanted):
             return None
-        found = _over(spine.generators, guard(keys.rest, Single(keys.right)))
+        found = over_generators(spine.generators, guard(keys.rest, Single(keys.right)))
         variables = tuple(PVar(self.names.fresh("w"), part.type) for part in wanted)
         return _Keys(wanted, variables, distinct(found, self.names))
 
@@ -183,16 +179,3 @@ class _Keys:
     def function(self, then: Term) -> Lambda:
         equal = (Prim(EQ, (part, var_of(v))) for part, v in zip(self.wanted, self.variables, strict=True))
         return Lambda(one_or_pattern(self.variables), guard(equal, then))
-
-
-def _parts(key: Term) -> tuple[Term, ...]:
-    """The parts of a key; one alone may be a tuple, but is none that `link` made."""
-    return key.items if isinstance(key, Tup) else (key,)
-
-
-def _bound(generators: Iterable[JoinGenerator]) -> frozenset[str]:
-    return frozenset[str]().union(*(g.bound for g in generators))
-
-
-def _over(generators: tuple[JoinGenerator, ...], body: Term) -> Term:
-    return reduce(lambda inner, g: CMap(Lambda(g.pattern, inner), g.source), reversed(generators), body)

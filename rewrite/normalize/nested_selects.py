@@ -11,7 +11,7 @@ from mrql.algebra.analysis.traversal import children
 from mrql.algebra.analysis.variables import alpha_equal, scopes
 from mrql.algebra.evaluation.may_fail import Guard, guarded, guards, may_fail
 from mrql.algebra.terms import CMap, Lambda, Lit, Pattern, PVar, Term, Var
-from mrql.rewrite.analysis.join_predicates import guard, reads_sources
+from mrql.rewrite.analysis.join_predicates import apart, guard, reads_sources
 
 
 @attrs.frozen
@@ -74,6 +74,12 @@ class Correlated:
 def may_end_in_an_error(term: Term) -> bool:
     """Whether it may, by what leaves its range, too: to ask for a condition first gives up no join."""
     return may_fail(term) or may_overflow(term)
+
+
+def for_all_of(conditions: tuple[Term, ...], side: frozenset[str]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """The conditions on one side alone that can be evaluated for all of it, and the others."""
+    own = [condition for condition in apart(conditions, side)[0] if not may_end_in_an_error(condition)]
+    return tuple(own), tuple(condition for condition in conditions if condition not in own)
 
 
 def nested_selects(

@@ -37,16 +37,15 @@ from mrql.algebra.analysis.variables import (
     match_pattern,
     scopes,
     substitute,
+    var_of,
 )
 from mrql.algebra.errors import InternalError
-from mrql.algebra.functions import HAS_NULL, NOT
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
     GroupBy,
     Lambda,
     Pattern,
-    Prim,
     PTuple,
     PVar,
     Single,
@@ -56,8 +55,8 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.rewrite.analysis.join_predicates import apart, guard, unguarded
-from mrql.rewrite.normalize.nested_selects import may_end_in_an_error
+from mrql.rewrite.analysis.join_predicates import guard, is_test_of_a_key, unguarded
+from mrql.rewrite.normalize.nested_selects import for_all_of
 from mrql.rewrite.normalize.normalize import MAX_ROUNDS, normalize
 from mrql.rewrite.normalize.prune_columns import ROW, prune_columns
 
@@ -79,7 +78,7 @@ def push_selections(term: Term) -> Term:
     """
     for _ in range(MAX_ROUNDS):
         pushed = top_down(term, _push)
-        if pushed == term:
+        if pushed is term:
             return term
         term = prune_columns(normalize(pushed))
     raise InternalError("selections", f"no fixpoint after {MAX_ROUNDS} rounds")
@@ -87,19 +86,19 @@ def push_selections(term: Term) -> Term:
 
 def _push(term: Term) -> Term:
     match term:
-        case CMap(Lambda(PTuple((_, PVar() as group)) as param, body), GroupBy(source)) if _ranges_over(
-            body, {group.name}
-        ):
-            body, source = _push_side(group, body, source)
-            return CMap(Lambda(param, body), GroupBy(source), span=term.span)
-        case CMap(Lambda(PTuple((_, PTuple((PVar() as xs, PVar() as ys)))) as param, body), CoGroup(left, right)) if (
-            _ranges_over(body, {xs.name, ys.name})
-        ):
-            body, left = _push_side(xs, body, left)
-            body, right = _push_side(ys, body, right)
-            return CMap(Lambda(param, body), CoGroup(left, right), span=term.span)
+        case CMap(Lambda(PTuple((_, PVar() as group)), body), GroupBy()):
+            groups: tuple[PVar, ...] = (group,)
+        case CMap(Lambda(PTuple((_, PTuple((PVar() as xs, PVar() as ys)))), body), CoGroup()):
+            groups = (xs, ys)
         case _:
             return term
+    if not _ranges_over(body, {group.name for group in groups}):
+        return term
+    sources = []
+    for group, source in zip(groups, children(term.source), strict=True):
+        body, source = _push_side(group, body, source)
+        sources.append(source)
+    return with_children(term, (body, with_children(term.source, tuple(sources))))
 
 
 def _ranges_over(term: Term, groups: set[str]) -> bool:
@@ -118,8 +117,8 @@ def _push_side(group: PVar, body: Term, source: Term) -> tuple[Term, Term]:
         return body, source
     names = Names(set(all_names(body) | all_names(source)))
     key, row = PVar(names.fresh("k"), pair_type(source)[0]), PVar(names.fresh("x"), element)
-    pair = Single(Tup((Var(key.name, key.type), Var(row.name, row.type))))
-    asked = [substitute(condition, {ROW: Var(row.name, row.type)}) for condition in shared]
+    asked = [substitute(condition, {ROW: var_of(row)}) for condition in shared]
+    pair = Single(Tup((var_of(key), var_of(row))))
     return _without(body, group.name, shared), CMap(Lambda(PTuple((key, row)), guard(asked, pair)), source)
 
 
@@ -135,26 +134,14 @@ def _uses(term: Term, group: str) -> Iterator[tuple[Term, ...]]:
                 yield ()
         case CMap(Lambda(param, body), Var(name, _) as source) if name == group:
             conditions, _ = unguarded(body)
-            yield tuple(_over_row(c, param, element_type(source)) for c in _pushable(conditions, param))
+            own, _ = for_all_of(conditions, bound_names(param))
+            yield tuple(_over_row(c, param, element_type(source)) for c in own if not is_test_of_a_key(c))
             if group not in bound_names(param):
                 yield from _uses(body, group)
         case _:
             for child, bound in zip(children(term), scopes(term), strict=True):
                 if group not in bound:
                     yield from _uses(child, group)
-
-
-def _pushable(conditions: Iterable[Term], param: Pattern) -> list[Term]:
-    own, _ = apart(conditions, bound_names(param))
-    return [condition for condition in own if not (_tests_a_key(condition) or may_end_in_an_error(condition))]
-
-
-def _tests_a_key(condition: Term) -> bool:
-    match condition:
-        case Prim(function, (Prim(inner, _),)):
-            return (function, inner) == (NOT, HAS_NULL)
-        case _:
-            return False
 
 
 def _over_row(condition: Term, param: Pattern, element: ty.Type) -> Term:
@@ -166,12 +153,8 @@ def _without(term: Term, group: str, asked: list[Term]) -> Term:
     match term:
         case CMap(Lambda(param, body), Var(name, _) as source) if name == group:
             conditions, head = unguarded(body)
-            pushable = _pushable(conditions, param)
-            rest = [
-                condition
-                for condition in conditions
-                if condition not in pushable or not _is_among(_over_row(condition, param, element_type(source)), asked)
-            ]
+            element = element_type(source)
+            rest = [c for c in conditions if not _is_among(_over_row(c, param, element), asked)]
             left = guard(rest, head)
             left = left if group in bound_names(param) else _without(left, group, asked)
             return CMap(Lambda(param, left), source, span=term.span)

@@ -13,11 +13,10 @@ count how many of their elements leave their range.
 
 from __future__ import annotations
 
-from mrql.algebra import functions as fn
 from mrql.algebra.analysis.traversal import children, subterms, with_children
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.evaluation.may_fail import guards
-from mrql.algebra.terms import CMap, Prim, Reduce, Stream, Term
+from mrql.algebra.terms import CMap, Reduce, Stream, Term
 from mrql.rewrite.analysis.join_predicates import reads_sources
 from mrql.rewrite.analysis.unasked_aggregates import attempted, computes_out_of_range
 
@@ -41,8 +40,7 @@ def _visit(term: Term, is_guarded: bool) -> Term:
     if is_guarded and isinstance(term, Reduce) and _is_total(term) and computes_out_of_range(term):
         attempt = attempted(term)
         if attempt is not None:
-            lost = attempt.missing
-            return attempt.total if lost is None else Prim(fn.NONE_MISSING, (attempt.total, lost), span=attempt.place)
+            return attempt.where_asked(attempt.total, attempt.missing)
     inside = term.function.body if isinstance(term, CMap) else None
     places = zip(children(term), guards(term), strict=True)
     return with_children(

@@ -29,6 +29,7 @@ from mrql.algebra.analysis.variables import Names, all_names, free_vars
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import EQ
 from mrql.algebra.terms import CMap, Lambda, Prim, Single, Term, Tup
+from mrql.rewrite.analysis.join_predicates import key_parts
 from mrql.rewrite.analysis.multilinear import Multilinear
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.join_tree import (
@@ -136,9 +137,9 @@ class _Orderer:
         """Whether the rows need a key elsewhere than in joins by it."""
         own = free_vars(key)
         elsewhere = [self.row, *_conditions(tree)]
-        elsewhere += [side for pair in self.equalities for side in pair if side not in _components(key)]
-        times = sum(side in _components(key) for pair in self.equalities for side in pair)
-        return times > len(_components(key)) or any(free_vars(term) & own for term in elsewhere)
+        elsewhere += [side for pair in self.equalities for side in pair if side not in key_parts(key)]
+        times = sum(side in key_parts(key) for pair in self.equalities for side in pair)
+        return times > len(key_parts(key)) or any(free_vars(term) & own for term in elsewhere)
 
 
 def _pair(leaf: Leaf) -> tuple[Term | None, Term | None]:
@@ -195,10 +196,6 @@ def _conditions(tree: Tree) -> list[Term]:
 
 def _joins(tree: Tree) -> bool:
     return any(isinstance(part, Join) for part in parts(tree))
-
-
-def _components(key: Term) -> tuple[Term, ...]:
-    return key.items if isinstance(key, Tup) else (key,)
 
 
 def _where(tree: Tree, waiting: list[Term]) -> Tree:

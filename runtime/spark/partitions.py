@@ -12,9 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from mrql.runtime.spark.relation.file_scans import known_bytes
 from mrql.runtime.spark.relation.frame import Frame
-from mrql.runtime.spark.relation.relation import RelationOp
 
 IN_ONE_MAX_ROWS = 2_000_000
 """So many rows of states are in one partition."""
@@ -30,7 +28,7 @@ def tables_in_one(tables: Mapping[str, Frame]) -> dict[str, Frame] | None:
     """Static tables, each read by one task; None where that would take long for one of them, or nobody knows."""
     found = {}
     for name, table in tables.items():
-        size = known_bytes(table.df.table)
+        size = table.df.table_bytes
         if size is None or size > IN_ONE_MAX_TABLE_BYTES:
             return None
         found[name] = attrs.evolve(table, df=table.df.in_one_partition())
@@ -47,5 +45,5 @@ def is_too_large(batch: Iterable[Frame], rows: int) -> bool:
 
 def _is_large(batch: Frame) -> bool:
     """Whether what a batch is made from is known to be large."""
-    sizes = [known_bytes(node.table) for node in batch.df.nodes if node.op is RelationOp.TABLE]
-    return None not in sizes and sum(size or 0 for size in sizes) > IN_ONE_MAX_BATCH_BYTES
+    size = batch.df.table_bytes
+    return size is not None and size > IN_ONE_MAX_BATCH_BYTES

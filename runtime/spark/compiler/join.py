@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import substitute
-from mrql.algebra.functions import HAS_NULL, NOT
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
@@ -14,7 +13,6 @@ from mrql.algebra.terms import (
     If,
     Lambda,
     Lit,
-    Prim,
     PTuple,
     PVar,
     Single,
@@ -24,7 +22,7 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.rewrite.analysis.join_predicates import conjuncts
+from mrql.rewrite.analysis.join_predicates import conjuncts, joins_with_something
 from mrql.rewrite.normalize.group_functions import function_parts
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.runtime.spark.compiler.group_by import keyed
@@ -108,6 +106,7 @@ def _join(left: Frame, right: Frame, condition: str, *, in_place: bool) -> Relat
     """
     a, b = left.df, right.df
     in_one = a.in_one and b.in_one
+    in_place = in_place or in_one
     if right.changes and a.is_sent_to_all and not in_one:
         a = a.broadcast()
     elif left.changes and b.is_sent_to_all and not in_one:
@@ -115,9 +114,9 @@ def _join(left: Frame, right: Frame, condition: str, *, in_place: bool) -> Relat
     elif not condition:
         a, b = (a.broadcast(), b) if left.changes else (a, b.broadcast() if right.changes else b)
     elif left.changes:
-        a = a.hint("shuffle_hash") if in_place or in_one else a.broadcast()
+        a = a.hint("shuffle_hash") if in_place else a.broadcast()
     elif right.changes:
-        b = b.hint("shuffle_hash") if in_place or in_one else b.broadcast()
+        b = b.hint("shuffle_hash") if in_place else b.broadcast()
     return a.join(b, condition) if condition else a.cross(b)
 
 
@@ -127,7 +126,7 @@ def drops_null_keys(term: Term) -> bool:
         case CMap(Lambda(_, body), _):
             return drops_null_keys(body)
         case If(condition, Single(Tup((key, _))), Empty()):
-            return any(c == Prim(NOT, (Prim(HAS_NULL, (key,)),)) for c in conjuncts(condition))
+            return joins_with_something(key) in conjuncts(condition)
         case Single(Tup((Lit(value, _), _))):
             return value is not None
         case Single(Tup((Tup(()), _))):

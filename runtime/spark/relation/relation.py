@@ -130,11 +130,19 @@ class Relation:
     @cached_property
     def is_sent_to_all(self) -> bool:
         """Whether it stays the same and is small: each task of a join is better sent all of it, once for all."""
-        ends = [node for node in self.nodes if not node.parts]
-        sizes = [known_bytes(node.table) for node in ends if node.op is RelationOp.TABLE]
-        if len(sizes) < len(ends) or None in sizes:
+        if any(node.op is not RelationOp.TABLE for node in self.nodes if not node.parts):
             return False
-        return sum(size or 0 for size in sizes) <= SENT_MAX_BYTES
+        size = self.table_bytes
+        return size is not None and size <= SENT_MAX_BYTES
+
+    @cached_property
+    def table_bytes(self) -> int | None:
+        """About how large the tables are that it reads; None where nobody knows. What is asked of a leaf is asked once:
+        each batch reads the same ones."""
+        if self.op is RelationOp.TABLE:
+            return known_bytes(self.table)
+        sizes = [node.table_bytes for node in self.nodes if node.op is RelationOp.TABLE]
+        return None if None in sizes else sum(size or 0 for size in sizes)
 
     def _kept_in_one(self) -> Relation:
         """The same in one partition, if all of its parts are: Spark does not say so of what comes of several."""
