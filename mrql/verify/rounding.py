@@ -11,7 +11,13 @@ from mrql.algebra.values.values import Value, close
 from mrql.rewrite.plan.plan import Plan
 
 EXACT = 2.0**62
-"""Smaller numbers leave nothing behind when they are deleted."""
+"""Smaller numbers leave nothing behind when they are deleted, but for parts of them."""
+
+PARTS = 2.0**-66
+"""What may stay at most of the parts below 2⁻³² of a thousand numbers that are gone."""
+
+OF_PARTS = 2.0**-43
+"""The same as a part of the sizes of these numbers, which counts where they are small themselves."""
 
 LEFT = 1e-14
 """What may stay of larger ones, or of products that were added up over a join, as a part of their size."""
@@ -43,7 +49,8 @@ class Rounding:
     @property
     def left(self) -> float:
         """What may be left of numbers that are gone."""
-        return LEFT * self.gone if self.by_sides or self.gone >= EXACT else 0.0
+        of_parts = min(PARTS, OF_PARTS * self.gone)
+        return LEFT * self.gone if self.by_sides or self.gone >= EXACT else of_parts
 
     @property
     def close(self) -> Callable[[Value, Value], bool]:
