@@ -56,7 +56,7 @@ $(INSTALLED): pyproject.toml
 	  echo "Install what is missing (on Debian or Ubuntu: apt-get install python3-venv)."; \
 	  exit 1; } >&2
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,connect]'
 	touch $(INSTALLED)
 
 $(DOCUMENTED): $(INSTALLED)
