@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Given = Sequence[tuple[str, Delta | Rows]]
 """What streams are given, in order; a stream may be there several times."""
 
+BLOCK = "with view.batch(…) as batch: batch.apply(…)"
+
 
 class CollectedBatch:
     """A batch that `View.batch` begins. It is applied when its block ends, and never where the block raises."""
@@ -24,18 +26,22 @@ class CollectedBatch:
         self._must_be_given = must_be_given
         self._applied = applied
         self._given: list[tuple[str, Delta | Rows]] = []
-        self._ended = False
+        self._begun = self._ended = False
         self._changes: DataFrame | None = None
 
-    def apply(self, **deltas: Delta | Rows) -> None:
+    def apply(self, /, **deltas: Delta | Rows) -> None:
         """Adds to the batch what `View.apply` takes. What a stream is given several times is added up.
 
         Nothing is looked at before the end of the block but the names: that is where other errors are raised.
 
-        Raises: UserError when there is no such stream, or the block has ended.
+        Raises: UserError when there is no such stream, or no block, or it has ended.
         """
         if self._ended:
-            raise UserError("the batch has ended with its block", hint="with view.batch(…) as batch: batch.apply(…)")
+            raise UserError("the batch has ended with its block", hint=BLOCK)
+        if not self._begun:
+            raise UserError(
+                "a batch of several steps is applied at the end of its block, and has none here", hint=BLOCK
+            )
         for name in deltas:
             self._must_be_given(name)
         self._given += deltas.items()
@@ -53,6 +59,9 @@ class CollectedBatch:
     def __enter__(self) -> CollectedBatch:
         if self._ended:
             raise UserError("the batch has ended with its block", hint="view.batch(…) begins another one")
+        if self._begun:
+            raise UserError("the batch has a block already", hint="view.batch(…) begins another one")
+        self._begun = True
         return self
 
     def __exit__(

@@ -79,6 +79,21 @@ def test_rows_that_replace_each_other(spark: SparkSession) -> None:
         assert view.batches == 0
 
 
+def test_a_batch_has_one_block(spark: SparkSession) -> None:
+    """Without one its steps would be lost, and in two they would be applied twice."""
+    with QUERY.view(spark, right=right(spark, (5, 10))) as view:
+        batch = view.batch(offset=1)
+        with pytest.raises(UserError, match="has none here") as raised:
+            batch.apply(left=left(spark, (1, 5)))
+        assert raised.value.hint == "with view.batch(…) as batch: batch.apply(…)"
+        with batch:
+            batch.apply(left=left(spark, (1, 5)))
+            with pytest.raises(UserError, match="the batch has a block already"):
+                batch.__enter__()
+        assert view.batches == 1
+        assert found(view.answer()) == [(1, 10, 10)]
+
+
 def test_nothing_is_applied_where_the_block_raises(spark: SparkSession, tmp_path: Path) -> None:
     """Whatever that is: an error of the program, a name, or rows that are wrong, which shows at the end."""
     with QUERY.view(spark, checkpoint=tmp_path, right=right(spark, (5, 10))) as view:
