@@ -40,6 +40,13 @@ def test_the_site_is_built(tmp_path: Path) -> None:
     assert [name for name, defined in names if not {name, defined} & anchors] == []
 
 
+def test_each_document_is_in_the_navigation() -> None:
+    """Also where the site is not built, which warns of those that are not; decisions are found by links."""
+    listed = re.findall(r"^ +- (\S+\.(?:md|ipynb))$", (DOCS.parent / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    files = {file.relative_to(DOCS).as_posix() for kind in ("*.md", "notebooks/*.ipynb") for file in DOCS.glob(kind)}
+    assert sorted(listed) == sorted({*files, "index.md"})
+
+
 def test_the_reference_names_what_is_public() -> None:
     """Also where the site is not built: each package, and each name of the package itself."""
     named = {*_NAMED.findall((DOCS / "api.md").read_text(encoding="utf-8"))}
