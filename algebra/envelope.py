@@ -37,6 +37,16 @@ class Envelope:
     others, so that only rows with a key can have them."""
 
     @property
+    def fields(self) -> frozenset[str]:
+        """The fields of a change that tell it from a row."""
+        return frozenset({self.op, *(side for side in (self.before, self.after) if side is not None)})
+
+    @property
+    def beside(self) -> frozenset[str]:
+        """The fields of a change that may be beside those, of which rows may have something."""
+        return frozenset(path[0] for path in self.metadata.values())
+
+    @property
     def known(self) -> frozenset[str]:
         """What it may say."""
         return self.comes | self.goes | self.removes

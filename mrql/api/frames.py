@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from weakref import WeakSet
 
 import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
+from mrql.algebra.types import Type
 from mrql.api.arguments import kind_of
+from mrql.runtime.engine.answer import WEIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,6 +55,35 @@ def in_spark(rows: Rows, what: str, spark: SparkSession) -> DataFrame:
     from mrql.runtime.spark.io.arrow_frames import spark_frame
 
     return spark_frame(rows, ty.UNIT, what, spark) if is_in_python(rows) else rows
+
+
+_WEIGHTED: WeakSet[DataFrame] = WeakSet()
+
+
+def with_weights(changes: DataFrame) -> DataFrame:
+    """The changes of a view, which are remembered as such as long as they are there."""
+    _WEIGHTED.add(changes)
+    return changes
+
+
+def must_not_lose_weights(name: str, rows: Rows, row: Type) -> None:
+    """Raises: UserError where rows are the changes of a view, of which those that went would be taken for others that
+    came."""
+    if is_in_python(rows) or rows not in _WEIGHTED:
+        return
+    if not isinstance(row, ty.RecordType) or WEIGHT not in row.names:
+        message = f"`{name}` has the changes of a view, and rows do not have their column `{WEIGHT}`"
+        raise UserError(message, hint="query.view(spark, change_feed=True) gives changes that another view applies")
+
+
+def held(rows: Rows, what: str) -> Rows:
+    """Rows that may be looked at several times: those of a stream of Arrow are there once.
+
+    Raises: UserError where they cannot be read.
+    """
+    from mrql.runtime.spark.io.arrow_frames import arrow_table, is_pandas
+
+    return arrow_table(rows, what) if is_in_python(rows) and not is_pandas(rows) else rows
 
 
 def together(one: Rows | None, other: Rows | None) -> Rows | None:

@@ -25,7 +25,7 @@ from mrql.api.arguments import (
     must_have_a_driver,
     session_of,
 )
-from mrql.api.frames import Rows, is_in_python
+from mrql.api.frames import Rows, held, is_in_python, must_not_lose_weights
 from mrql.api.notebook import print_text, query_repr
 from mrql.api.plan_arguments import PlanArguments, view_options
 from mrql.api.view import View
@@ -38,7 +38,7 @@ from mrql.translate.program import CompiledExpression
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from mrql.runtime.spark.io.change_feeds import ChangeFeed
+    from mrql.runtime.spark.io.change_feeds import ChangeFeed, Wrapping
     from mrql.runtime.spark.relation.frame import Frame
 
 
@@ -123,7 +123,7 @@ class Query:
         session = session_of(spark)
         with jvm.giving_back():
             given = self._in_catalog(session, streams) | streams
-            frames = {name: self.frame(name, df, session) for name, df in given.items()}
+            frames = {name: self.table(name, df, session) for name, df in given.items()}
             for name in stream_names(self.term):
                 if name not in frames:
                     raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
@@ -206,7 +206,7 @@ class Query:
         plan = plan_query(term, options).plan
         if strict:
             require_incremental(plan)
-        frames = {name: self.frame(name, df, session) for name, df in tables.items()}
+        frames = {name: self.table(name, df, session) for name, df in tables.items()}
         advise(session)
         source, names = self.query.span.source, frozenset(tables)
         if root is None:
@@ -230,19 +230,45 @@ class Query:
         from mrql.runtime.spark.io.schema import conformed
 
         must_be_a_frame(name, df, streaming=True)
-        feed = self.change_feed(name, df)
+        feed = self.change_feed(name, df, df.sparkSession)
         conformed(df if feed is None else feed.come(), self.row(name), f"`{name}`")
 
-    def change_feed(self, name: str, df: DataFrame) -> ChangeFeed | None:
-        """A DataFrame as the changes of a stream, where it has the columns of a change feed.
+    def wrapping(self, name: str, rows: Rows) -> Wrapping | None:
+        """How the changes of a stream lie in a frame, where it has the columns of a change feed.
 
         Raises: UserError when there is no such stream, or it is no DataFrame.
+        """
+        from mrql.runtime.spark.io.change_feeds import wrapping_of
+
+        row = self.row(name)
+        if not is_in_python(rows):
+            must_be_a_frame(name, rows, streaming=None)
+        return wrapping_of(rows, row)
+
+    def change_feed(self, name: str, rows: Rows, spark: SparkSession) -> ChangeFeed | None:
+        """A frame as the changes of a stream, where it has the columns of a change feed.
+
+        Raises: UserError when there is no such stream, it is no DataFrame, or cannot be given to Spark.
         """
         from mrql.runtime.spark.io.change_feeds import ChangeFeed
 
         row = self.row(name)
-        must_be_a_frame(name, df, streaming=None)
-        return ChangeFeed.of(name, df, row)
+        if not is_in_python(rows):
+            must_be_a_frame(name, rows, streaming=None)
+        return ChangeFeed.of(name, rows, row, spark)
+
+    def table(self, name: str, rows: Rows, spark: SparkSession) -> Frame:
+        """All rows of a stream or a table, as its type has them. Changes are none: what they are changes of is missing.
+
+        Raises: UserError when there is no such stream, or it is no DataFrame with such rows.
+        """
+        rows = held(rows, f"`{name}`")
+        found = self.wrapping(name, rows)
+        if found is not None:
+            hint = f"a view applies changes, view.apply({name}=…); if these are rows, drop the column `{found.column}`"
+            message = f"`{name}` has the column `{found.column}` of a change feed, where all its rows are wanted"
+            raise UserError(message, hint=hint)
+        return self.frame(name, rows, spark)
 
     def row(self, name: str) -> Type:
         """The type of the rows of a stream.
@@ -269,6 +295,7 @@ class Query:
         row = self.row(name)
         df = spark_frame(rows, row, f"`{name}`", spark) if is_in_python(rows) else rows
         must_be_a_frame(name, df)
+        must_not_lose_weights(name, df, row)
         df = jvm.computed_apart(df, MEANING)
         with settings(df.sparkSession, AS_WRITTEN):
             return from_dataframe(conformed(df, row, f"`{name}`"), row)

@@ -15,7 +15,7 @@ from mrql.api.arguments import kind_of
 from mrql.api.collected_batch import CollectedBatch, Given
 from mrql.api.delta import Delta
 from mrql.api.following import Following
-from mrql.api.frames import Rows, in_spark, is_in_python
+from mrql.api.frames import Rows, held, in_spark, with_weights
 from mrql.api.notebook import REMEMBERED_BATCHES, AppliedBatch, Drawing, drawing_of, view_html, view_repr
 from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_due
 
@@ -70,8 +70,8 @@ class View:
         **deltas: Delta | Rows,
     ) -> DataFrame:
         """Applies a batch; plain rows, a DataFrame of Spark or pandas, or a table of Arrow, are what is inserted, or
-        upserted in a stream with a key; a DataFrame of Spark with the columns of a change feed is changes. Returns how
-        the answer changed, with a column `weight`, or as a change feed, if the view was made with `change_feed`.
+        upserted in a stream with a key; what has the columns of a change feed is changes. Returns how the answer
+        changed, with a column `weight`, or as a change feed, if the view was made with `change_feed`.
 
         The changes can be read until the next `apply`, or `close`. A batch that fails leaves the view as it was. With a
         checkpoint a batch is committed when this returns.
@@ -244,7 +244,7 @@ class View:
 
         if self._change_feed:
             return change_feed(changes, self._query.type, number)
-        return rows_alone(changes, self._query.type, weighted=True)
+        return with_weights(rows_alone(changes, self._query.type, weighted=True))
 
     def _change(self, name: str, delta: Delta) -> Frame | None:
         from mrql.runtime.spark.relation.frame import changes
@@ -263,8 +263,9 @@ class View:
         return changes(insert, self._query.frame(name, delta.delete, self._view.spark), self._view.columns)
 
     def _arriving(self, name: str, rows: Rows) -> Delta:
-        """What rows are: changes, where a DataFrame has a column that says what has happened."""
-        if not is_in_python(rows) and self._query.change_feed(name, rows) is not None:
+        """What rows are: changes, where they have a column that says what has happened."""
+        rows = held(rows, f"`{name}`")
+        if self._query.wrapping(name, rows) is not None:
             return Delta(changes=rows)
         return Delta(upsert=rows) if name in self._keyed else Delta(insert=rows)
 
@@ -272,7 +273,7 @@ class View:
         """Changes as what comes and what goes."""
         if delta.changes is None:
             return delta
-        feed = self._query.change_feed(name, in_spark(delta.changes, f"what changes `{name}`", self._view.spark))
+        feed = self._query.change_feed(name, held(delta.changes, f"what changes `{name}`"), self._view.spark)
         if feed is None:
             what = "has no column of a change feed, as `_change_type`, or `op`, `before` and `after`"
             raise UserError(

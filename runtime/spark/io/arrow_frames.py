@@ -33,8 +33,26 @@ def arrow_table(rows: Any, what: str) -> pa.Table:
         if is_pandas(rows):
             return pa.Table.from_pandas(rows, preserve_index=False)
         return pa.table(rows)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, OSError, TypeError, ValueError) as error:
         raise UserError(f"{what} cannot be read: {_said(error)}") from error
+
+
+def column_names(rows: Any) -> list[str]:
+    """The names of the columns of a frame of pandas or a table of Arrow."""
+    return [str(name) for name in rows.columns] if is_pandas(rows) else list(rows.column_names)
+
+
+def parts_of_column(rows: Any, name: str) -> list[str]:
+    """The names of the parts of a column of structs, which pandas has as dicts; none of one of something else."""
+    place = column_names(rows).index(name)
+    if not is_pandas(rows):
+        found = rows.schema.field(place).type
+    else:
+        column = rows.iloc[:, place]
+        if not all(isinstance(value, dict) for value in column.dropna()):
+            return []
+        found = pa.Array.from_pandas(column).type
+    return [field.name for field in found] if arrow.is_struct(found) else []
 
 
 def spark_frame(rows: Any, row: Type, what: str, spark: SparkSession) -> DataFrame:
@@ -44,7 +62,7 @@ def spark_frame(rows: Any, row: Type, what: str, spark: SparkSession) -> DataFra
         does not fit in that type.
     """
     rows = rows if is_pandas(rows) else arrow_table(rows, what)
-    names = [str(name) for name in rows.columns] if is_pandas(rows) else rows.column_names
+    names = column_names(rows)
     hint = f"its columns: {', '.join(names)}"
     if wrong := twice(names):
         raise UserError(f"{what} has the column `{wrong}` twice", hint=hint)
@@ -86,10 +104,17 @@ def _must_not_be_doubles(table: pa.Table, row: Type, what: str) -> None:
 
 def spark_schema(rows: Any, what: str) -> StructType:
     """The schema that the rows have in Spark, as far as it has their types. Nothing else is looked at."""
-    schema = rows.schema if isinstance(getattr(rows, "schema", None), pa.Schema) else arrow_table(rows, what).schema
+    schema = _schema_of(rows, what)
     fields = [pa.field(field.name, known) for field in schema if (known := spark_type(field.type)) is not None]
     found: StructType = from_arrow_schema(pa.schema(fields))
     return found
+
+
+def _schema_of(rows: Any, what: str) -> pa.Schema:
+    """The schema in Arrow; of rows that are there once it is asked for without them."""
+    if isinstance(getattr(rows, "schema", None), pa.Schema):
+        return rows.schema
+    return pa.schema(rows) if hasattr(rows, "__arrow_c_schema__") else arrow_table(rows, what).schema
 
 
 def _of_sparks_types(table: pa.Table, what: str) -> pa.Table:

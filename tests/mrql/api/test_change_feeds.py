@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
+from click.testing import CliRunner
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.errors import UserError
+from mrql.cli.main import main
 from tests.support.changes_catalog import MISSING, NAME, add_catalog, compiler
 
 pytestmark = pytest.mark.spark
@@ -71,6 +77,181 @@ def test_a_change_feed_is_followed(spark: SparkSession, tmp_path: Path) -> None:
     with QUERY.view(spark, trusted=True) as view:
         view.follow(A=coming, trigger={"availableNow": True}).awaitTermination()
         assert found(view.answer()) == [(1, "b"), (2, "a")]
+
+
+FEED = "id long, city string, _change_type string, _commit_version long"
+HISTORY = [
+    (1, "a", "insert", 0),
+    (2, "a", "insert", 0),
+    (1, "a", "update_preimage", 1),
+    (1, "b", "update_postimage", 1),
+    (2, "a", "delete", 2),
+]
+"""Of the rows there is (1, "b") in the end."""
+TABLE = pa.table(dict(zip(("id", "city", "_change_type", "_commit_version"), zip(*HISTORY, strict=True), strict=True)))
+
+
+class Handed:
+    """Rows that give themselves as a table of Arrow does, and have nothing else, as a frame of polars."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+FRAMES: dict[str, Callable[[SparkSession], Any]] = {
+    "spark": lambda spark: spark.createDataFrame(HISTORY, FEED),
+    "pandas": lambda spark: TABLE.to_pandas(),
+    "arrow": lambda spark: TABLE,
+    "arrow, once": lambda spark: TABLE.to_reader(),
+    "handed over": lambda spark: Handed(TABLE),
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_a_change_feed_is_one_wherever_it_lies(spark: SparkSession, frame: str) -> None:
+    """As plain rows, as what is said to be changes, in a batch of several steps, and of a stream with a key."""
+    made = FRAMES[frame]
+    with QUERY.view(spark) as view:
+        assert found(view.apply(A=made(spark))) == [(1, "b", 1)]
+        assert found(view.apply(A=mrql.Delta(changes=made(spark)))) == [(1, "b", 1)]
+        with view.batch() as batch:
+            batch.apply(A=made(spark))
+        assert found(batch.changes) == [(1, "b", 1)]
+        with pytest.raises(UserError, match="`_change_type` of a change of `A` is none of"):
+            view.apply(A=pa.table({"id": [1], "city": ["a"], "_change_type": ["truncate"]}))
+    query = mrql.compile("select (a.id, a.city) from a in A", A="bag(<id: long, city: string, _commit_version: long>)")
+    with query.view(spark, keys={"A": mrql.key("id", version="_commit_version")}) as view:
+        assert found(view.apply(A=made(spark))) == [(1, "b", 1)]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_changes_are_not_all_rows(spark: SparkSession, frame: str) -> None:
+    """What is evaluated once, and a static table, are refused them; of a type with the column it is a field."""
+    made = FRAMES[frame]
+    for call in (lambda: QUERY.batch(spark, A=made(spark)), lambda: QUERY.view(spark, A=made(spark))):
+        with pytest.raises(UserError, match="`A` has the column `_change_type` of a change feed") as raised:
+            call()
+        assert "drop the column `_change_type`" in raised.value.hint
+    query = mrql.compile("select (c, count(a)) from a in A group by c: a._change_type", A="bag(<_change_type: string>)")
+    counted = [("delete", 1), ("insert", 2), ("update_postimage", 1), ("update_preimage", 1)]
+    assert found(query.batch(spark, A=made(spark))) == counted
+    with query.view(spark) as view:
+        view.apply(A=made(spark))
+        assert found(view.answer()) == counted
+    with query.view(spark, A=made(spark)) as view:
+        assert found(view.answer()) == counted
+
+
+def test_a_change_feed_of_delta_lake_in_this_process(spark: SparkSession, tmp_path: Path) -> None:
+    """`load_cdf` gives its rows once."""
+    write_deltalake(
+        tmp_path, TABLE.select(["id", "city"]).slice(0, 2), configuration={"delta.enableChangeDataFeed": "true"}
+    )
+    table = DeltaTable(tmp_path)
+    table.update(updates={"city": "'b'"}, predicate="id = 1")
+    table.delete("id = 2")
+    with QUERY.view(spark) as view:
+        assert found(view.apply(A=DeltaTable(tmp_path).load_cdf(starting_version=0))) == [(1, "b", 1)]
+    feed = DeltaTable(tmp_path).load_cdf(starting_version=0)
+    counted = mrql.compile("count(A)", A=feed)  # of which the schema is looked at, and no rows are taken
+    assert counted.batch(spark, A=feed).collect() == [(5,)]
+    with pytest.raises(UserError, match="`A` cannot be read: Cannot read from closed stream"):
+        counted.batch(spark, A=feed)
+
+
+ENVELOPES = [
+    {"op": "c", "before": None, "after": {"id": 1, "city": "a"}, "source": {"lsn": 1}},
+    {"op": "c", "before": None, "after": {"id": 2, "city": "a"}, "source": {"lsn": 2}},
+    {"op": "u", "before": {"id": 1, "city": "a"}, "after": {"id": 1, "city": "b"}, "source": {"lsn": 3}},
+    {"op": "d", "before": {"id": 2, "city": "a"}, "after": None, "source": {"lsn": 4}},
+    None,
+]
+FLAT = [
+    {"id": 1, "city": "a", "__lsn": 1, "__op": "c"},
+    {"id": 2, "city": "a", "__lsn": 2, "__op": "c"},
+    {"id": 1, "city": "b", "__lsn": 3, "__op": "u"},
+    {"id": 2, "city": None, "__lsn": 4, "__op": "d"},
+    None,
+]
+ENVELOPE = f"op string, before {SIDE}, after {SIDE}, source struct<lsn: long>"
+MESSAGES = {
+    "debezium": (ENVELOPES, ENVELOPE),
+    "debezium_flat_op": (FLAT, "id long, city string, `__lsn` long, `__op` string"),
+}
+"""Changes with the message without a value that follows a deletion, and what they are as a schema."""
+
+
+def wrapped(messages: list[Any]) -> list[Any]:
+    """As a converter of Kafka Connect writes them with their schemas."""
+    return [None if message is None else {"schema": {"type": "struct"}, "payload": message} for message in messages]
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+@pytest.mark.parametrize("envelope", MESSAGES)
+def test_messages_of_debezium_are_what_they_are_in_files(
+    spark: SparkSession, tmp_path: Path, envelope: str, is_wrapped: bool
+) -> None:
+    """A message without a value is passed over, and what is wrapped in `payload` taken out, in a frame of Spark, of
+    pandas, of Arrow, and in a file in both engines."""
+    messages, schema = MESSAGES[envelope]
+    if is_wrapped:
+        messages, schema = wrapped(messages), f"schema struct<type: string>, payload struct<{schema}>"
+    texts = [json.dumps(message) for message in messages]
+    values = spark.createDataFrame([(None if text == "null" else text,) for text in texts], "value string")
+    columns = [*(messages[0] or {})]
+    rows = [{column: None if message is None else message[column] for column in columns} for message in messages]
+    frames = [
+        values.selectExpr(f"from_json(value, '{schema}', map('mode', 'FAILFAST')) AS v").selectExpr("v.*"),
+        pa.Table.from_pylist(rows),
+        pd.DataFrame(rows).astype({name: "Int64" for name in ("id", "__lsn") if name in columns}),
+    ]
+    keys = {"A": mrql.key("id", version="__lsn")}
+    for frame in frames:
+        with KEYED.view(spark, keys=keys) as view:
+            assert found(view.apply(A=frame)) == [(1, "b", 1)]
+        if envelope == "debezium":
+            with QUERY.view(spark) as view:
+                assert found(view.apply(A=frame)) == [(1, "b", 1)]
+    (tmp_path / "A").mkdir()
+    (tmp_path / "A" / "1.json").write_text("".join(f"{text}\n" for text in texts))
+    options = f"type(<id: long, city: string, __lsn: long>), changes({envelope}), key(id), version(__lsn)"
+    query = f'A = stream(json, "{tmp_path / "A"}", {options}); select (a.id, a.city) from a in A;'
+    (tmp_path / "q.mrql").write_text(query)
+    for engine in ("reference", "spark"):
+        ran = CliRunner().invoke(main, ["run", "--engine", engine, "--format", "json", str(tmp_path / "q.mrql")])
+        assert ran.exit_code == 0, ran.output
+        assert json.loads(ran.stdout)["value"] == [[1, "b"]]
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_a_side_that_no_change_of_a_frame_has(spark: SparkSession, is_wrapped: bool) -> None:
+    """It has no type in pandas and Arrow; a change that needs it is refused."""
+    made = wrapped(ENVELOPES[:2]) if is_wrapped else ENVELOPES[:2]
+    for frame in (pa.Table.from_pylist(made), pd.DataFrame(made)):
+        with QUERY.view(spark) as view:
+            assert found(view.apply(A=frame)) == [(1, "a", 1), (2, "a", 1)]
+    with QUERY.view(spark) as view, pytest.raises(UserError, match="a change of `A` without `before`: u"):
+        view.apply(A=pa.Table.from_pylist([{**ENVELOPES[2], "before": None}]))
+    lacking = pa.Table.from_pylist(ENVELOPES[:4]).drop_columns("source")
+    with KEYED.view(spark, keys={"A": "id"}) as view, pytest.raises(UserError, match="has no column `source`"):
+        view.apply(A=lacking)
+    with KEYED.view(spark, keys={"A": "id"}) as view, pytest.raises(UserError, match="have no column `source`"):
+        view.apply(A=changes(spark).drop("source"))
+
+
+def test_what_only_looks_like_changes(spark: SparkSession) -> None:
+    """A column `payload` of something else is left out, as any other that is not asked for."""
+    plain = {"id": [1], "city": ["a"], "payload": ["{}"]}
+    other = {"id": [1], "city": ["a"], "payload": [{"a": 1}]}
+    frames = [spark.createDataFrame([(1, "a", "{}")], "id long, city string, payload string")]
+    frames += [make(rows) for rows in (plain, other) for make in (pa.table, pd.DataFrame)]
+    with QUERY.view(spark) as view:
+        for frame in frames:
+            assert found(view.apply(A=frame)) == [(1, "a", 1)]
+            assert found(QUERY.batch(spark, A=frame)) == [(1, "a")]
 
 
 @pytest.mark.skipif(compiler() is None, reason=MISSING)

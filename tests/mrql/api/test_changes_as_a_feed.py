@@ -58,6 +58,32 @@ def test_a_view_over_a_view(spark: SparkSession) -> None:
             changes.collect()
 
 
+def test_weights_are_not_lost_on_the_way_to_another_view(spark: SparkSession) -> None:
+    """What went is not taken for rows that came; a type with a column `weight` has it as a field."""
+    largest = mrql.compile("max(select c.n from c in counts)", counts="bag(<city: string, n: long>)")
+    weights = mrql.compile("sum(select c.weight from c in counts)", counts="bag(<city: string, weight: long>)")
+    with COUNTS.view(spark) as counts, largest.view(spark) as view, weights.view(spark) as other:
+
+        def deliver(changes: DataFrame, number: int) -> None:
+            view.apply(counts=changes)
+
+        with pytest.raises(UserError, match="`counts` has the changes of a view") as raised:
+            counts.apply(orders=orders(spark, (1, "Rome")), deliver=deliver)
+        assert "change_feed=True" in (raised.value.hint or "")
+        changes = counts.apply(orders=orders(spark, (1, "Rome"), (2, "Oslo")))
+        for call in (
+            lambda: view.apply(counts=changes),
+            lambda: view.apply(counts=mrql.Delta(insert=changes)),
+            lambda: largest.batch(spark, counts=changes),
+        ):
+            with pytest.raises(UserError, match="`counts` has the changes of a view"):
+                call()
+        assert found(other.apply(counts=changes)) == [(0, -1), (2, 1)]
+        came = changes.where("weight > 0").drop("weight")
+        view.apply(counts=came)
+        assert found(view.answer()) == [(1,)]
+
+
 def test_columns_of_the_answer(spark: SparkSession) -> None:
     """One that is called as those of the feed is refused at once."""
     for name in ("_Commit_Version", "_change_type", "weight"):
