@@ -29,6 +29,16 @@ def scheme_of(text: str) -> tuple[str, str] | None:
     return None if begin is None else (begin[1], begin[2])
 
 
+def begin_of_address(text: str) -> str | None:
+    """What a text begins with that is an address; None where it is a path.
+
+    >>> begin_of_address("s3://bucket/x"), begin_of_address("dbfs:/x"), begin_of_address("rows:2026")
+    ('s3://', 'dbfs:/', None)
+    """
+    begin = scheme_of(text)
+    return None if begin is None or not begin[1] else ":".join(begin)
+
+
 def as_utf8(json: str) -> bytes:
     r"""JSON with such names in it as UTF-8: JSON has escapes for lone surrogates.
 

@@ -11,6 +11,7 @@ from mrql.algebra.catalog import item_type
 from mrql.algebra.errors import UserError
 from mrql.algebra.row_key import RowKey
 from mrql.algebra.types import Type
+from mrql.algebra.values.file_names import begin_of_address
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,11 +113,33 @@ def must_be_a_frame(name: str, df: object, *, streaming: bool | None = False) ->
         raise UserError(f"`{name}` is a DataFrame that is still to come", hint=hint)
 
 
-def directory_of(path: object) -> Path:
-    """Raises: UserError where it is no path."""
-    if not isinstance(path, str | os.PathLike) or not path:
-        raise UserError(f"a checkpoint is a directory, not {kind_of(path)}")
-    return Path(path).absolute()  # the process may go elsewhere
+def directory_of(path: object, what: str) -> Path:
+    """A directory of this machine.
+
+    Raises: UserError where it is no path, or begins as an address does.
+    """
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise UserError(f"{what} is a directory, not {kind_of(path)}")
+    if not text:
+        raise UserError(f"{what} is a directory, and has a name")
+    begin = begin_of_address(text)
+    if begin is not None:
+        hint = "a path as /data/x; one of such a name begins with ./"
+        raise UserError(f"{what} is a directory of this machine, and {begin}… is none", hint=hint)
+    return Path(text).absolute()  # the process may go elsewhere
+
+
+def must_be_a_choice(name: str, value: object) -> None:
+    """Raises: UserError where it is neither True nor False."""
+    if not isinstance(value, bool):
+        raise UserError(f"{name} is True or False, not {kind_of(value)}")
+
+
+def must_be_a_receiver(deliver: object) -> None:
+    """Raises: UserError where it is nothing that changes can be delivered to."""
+    if deliver is not None and not callable(deliver):
+        raise UserError(f"deliver is a function of changes and a number, not {kind_of(deliver)}")
 
 
 def kind_of(value: object) -> str:

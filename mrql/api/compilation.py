@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -24,15 +25,15 @@ from mrql.api.query import Query, with_static
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.compile_program import compile_program, compile_type
 from mrql.translate.program import CompiledExpression
-from mrql.translate.scope import unknown_row
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
 def compile(
-    text: str | Expr | Term,
+    text: str | Expr | Term = "",
     name: str = "<query>",
+    /,
     *,
     max_steps: int = LOOP_MAX_STEPS,
     **streams: str | Type | StructType | CatalogTable | Rows,
@@ -52,9 +53,11 @@ def compile(
         return _of_term(text.term if isinstance(text, Expr) else text, name, streams)
     if not isinstance(text, str):
         raise UserError(f"a query is a text, not {kind_of(text)}")
+    if not text:
+        raise UserError("a query is a text, which comes first and has no name", hint=_FOR_EXAMPLE)
     if not isinstance(name, str):
         raise UserError(f"the name of a query is a text, not {kind_of(name)}")
-    if not isinstance(max_steps, int) or max_steps < 1:
+    if not isinstance(max_steps, int) or isinstance(max_steps, bool) or max_steps < 1:
         raise UserError(f"max_steps is a number of steps, 1 or more, not {max_steps!r}")
     types = {stream: _bag_type(stream, t) for stream, t in streams.items()}
     tables = {stream: t.name for stream, t in streams.items() if isinstance(t, CatalogTable)}
@@ -62,7 +65,7 @@ def compile(
         text, name, types, max_steps=max_steps, catalog=CATALOG, row_of=lambda spec: _row_handed_over(spec, types)
     )
     if not program.queries:
-        raise UserError(f"{name} has no expression to answer")
+        raise UserError(f"{name} has no expression to answer", hint=_FOR_EXAMPLE)
     query, *others = program.queries
     if others:
         hint = "name what another one uses, `big = select …;`, or compile each by itself"
@@ -70,8 +73,7 @@ def compile(
     if query.target is not None:
         raise UserError("a query over DataFrames writes no files", query.target.span)
     for source, spec in program.sources.items():
-        if not spec.format.handed_over:
-            raise UserError("a query over DataFrames names its streams and reads nothing", spec.span, _instead(spec))
+        _must_be_handed_over(spec)
         if types.setdefault(source, spec.type) != spec.type:
             message = f"the stream `{source}` is {spec.type} in the text, and is given as {types[source]}"
             raise UserError(message, spec.span, "one of them is enough")
@@ -80,12 +82,28 @@ def compile(
     return Query(attrs.evolve(query, term=with_static(query.term, frozenset(tables))), types, tables)
 
 
+_FOR_EXAMPLE = 'mrql.compile("select x from x in S", S=df)'
+
+
+def _must_be_handed_over(spec: SourceSpec) -> None:
+    """Raises: UserError where a command would read it."""
+    if not spec.format.handed_over:
+        raise UserError("a query over DataFrames names its streams and reads nothing", spec.span, _instead(spec))
+
+
 def _instead(spec: SourceSpec) -> str:
     """What to write in the place of a source that a command would read."""
+    name = "orders" if spec.name == spec.adapter else spec.name
     if not spec.stream:
-        return f'`source(table, "{spec.name}")`, say'
-    given = "; `mrql.table_changes` has what to give it" if spec.versioned else ""
-    return f'`stream(spark, "{spec.name}")`, say{given}'
+        return f'`source(table, "{name}")`, say'
+    declared = f'`{name} = stream(spark, "{name}", type(<id: long>))`, say'
+    if spec.versioned:
+        given = "`mrql.table_changes` has what to give it, of the directory of a table"
+        lacking = "" if Path(spec.path).is_dir() else f", and there is no directory {spec.path}"
+        return f"{declared}; {given}{lacking}"
+    if spec.adapter is not None:
+        return f"{declared}, and a program gives a view its changes; `mrql stream` reads it by itself"
+    return f"{declared}; `spark.read` or `spark.readStream` has what to give it"
 
 
 def _row_handed_over(spec: SourceSpec, types: Mapping[str, Type]) -> Type:
@@ -93,8 +111,7 @@ def _row_handed_over(spec: SourceSpec, types: Mapping[str, Type]) -> Type:
 
     Raises: UserError where the program does not give it, either.
     """
-    if not spec.format.handed_over:
-        return unknown_row(spec)
+    _must_be_handed_over(spec)
     if not spec.stream:
         return _row_of_table(spec.path)
     if spec.name not in types:
@@ -132,12 +149,27 @@ def _bag_type(stream: str, t: str | Type | StructType | CatalogTable | Rows) -> 
         return _bag_of_schema(stream, t)
     if not isinstance(t, str | Type):
         return _bag_of_schema(stream, t)
-    resolved = compile_type(t, f"<type of {stream}>") if isinstance(t, str) else t
+    resolved = _type_of_text(stream, t) if isinstance(t, str) else t
     if not isinstance(resolved, ty.BagType):
         raise UserError(f"the stream `{stream}` must be a bag, not {resolved}", hint=f"bag({resolved})")
     return resolved
 
 
+def _type_of_text(stream: str, text: str) -> Type:
+    """Raises: UserError where it names no type; what could be the name of a table is told how that is said."""
+    try:
+        return compile_type(text, f"<type of {stream}>")
+    except UserError as error:
+        if _TABLE.fullmatch(text) is None:
+            raise
+        hint = f'a table of the session\'s catalog is {stream}=mrql.table("{text}")'
+        if error.hint is not None:
+            hint = f"{error.hint}; {hint}"
+        raise UserError(error.message, error.span, hint) from None
+
+
+_TABLE = re.compile(r"(?:`(?:[^`]|``)+`|\w+)(?:\.(?:`(?:[^`]|``)+`|\w+))*")
+"""What a table may be called: a name, in the catalog and the schema that it is in."""
 _DDL = re.compile(r"\s*(?:struct\s*<|(?:`(?:[^`]|``)+`|\w+)(?:\s*:\s*|\s+)\w)", re.IGNORECASE)
 """How a schema in DDL begins: with a name and a type, which a type of the language never does."""
 

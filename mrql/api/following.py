@@ -5,19 +5,53 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from inspect import signature
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from mrql.algebra.errors import EngineError, MrqlError
+from mrql.algebra.errors import EngineError, MrqlError, UserError
+from mrql.api.arguments import kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from mrql.runtime.spark.view import SparkView
 
 GLANCE_SECONDS = 0.1
 """So many seconds at most pass before it is seen that a query has ended."""
+
+TRIGGER = 'trigger={"processingTime": "5 seconds"}, or {"availableNow": True}'
+
+
+def must_be_a_trigger(trigger: object) -> None:
+    """Raises: UserError where it is no argument of the `trigger` of Spark, by its name."""
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    if trigger is None:
+        return
+    if not isinstance(trigger, Mapping):
+        raise UserError(f"a trigger is a dict of what Spark's `trigger` takes, not {kind_of(trigger)}", hint=TRIGGER)
+    known = [*signature(DataStreamWriter.trigger).parameters][1:]
+    unknown = [name for name in trigger if name not in known]
+    if unknown:
+        raise UserError(f"Spark has no trigger {unknown[0]!r}; its triggers: {', '.join(known)}", hint=TRIGGER)
+    if len(trigger) != 1:
+        raise UserError(f"a trigger is one of those that Spark has, not {len(trigger)} of them", hint=TRIGGER)
+
+
+def triggered(writer: DataStreamWriter, trigger: Mapping[str, Any]) -> DataStreamWriter:
+    """What writes a stream, by a trigger.
+
+    Raises: UserError where Spark does not take the value of that.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        return writer.trigger(**trigger)
+    except PySparkException as error:
+        raise UserError(f"Spark does not take the trigger: {error.getMessage()}", hint=TRIGGER) from None
 
 
 class StoppedFollowing(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -13,6 +14,8 @@ from mrql.algebra.types import Type
 from mrql.explain import html_table
 from mrql.output.readable import readable
 from mrql.runtime.engine.sizes import StateSize
+
+logger = logging.getLogger(__name__)
 
 REMEMBERED_BATCHES = 60
 """Of so many batches a view remembers how long they took."""
@@ -90,9 +93,15 @@ class Drawing:
     def __init__(self, handle: Any) -> None:
         self._handle = handle
 
-    def draw(self, shown: object) -> None:
-        """Shows it as it is now, where it was."""
-        self._handle.update(shown)
+    def draw(self, shown: object) -> bool:
+        """Shows it as it is now, where it was; whether that could be done. The batch that is drawn counts already, and
+        so no front end that fails is an error of it."""
+        try:
+            self._handle.update(shown)
+        except Exception:
+            logger.warning("the view is not drawn any more", exc_info=True)
+            return False
+        return True
 
 
 def drawing_of(shown: object) -> Drawing | None:

@@ -7,7 +7,7 @@ from typing import TypedDict, get_args
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
-from mrql.api.arguments import Keys, Loop, Trusted, keyed_streams, kind_of, trusted_streams
+from mrql.api.arguments import Keys, Loop, Trusted, keyed_streams, kind_of, must_be_a_choice, trusted_streams
 from mrql.rewrite.pipeline import PlanOptions
 from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
@@ -45,6 +45,7 @@ def view_options(
 
     Raises: UserError where one is not of its kind, names what is not there, or does not go with another.
     """
+    must_be_a_choice("insert_only", insert_only)
     keyed = keyed_streams(keys, streams, tables)
     way, threshold = _loops(loop, epsilon, abs_epsilon)
     names = trusted_streams(trusted, streams)
@@ -65,7 +66,7 @@ def _loops(loop: Loop, epsilon: float | None, abs_epsilon: float | None) -> tupl
         raise UserError(f"there is no way {loop!r} for loops", hint=f"one of {', '.join(get_args(Loop))}")
     way = LoopStrategy(loop)
     for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
-        if value is not None and not isinstance(value, int | float):
+        if value is not None and (not isinstance(value, int | float) or isinstance(value, bool)):
             raise UserError(f"{name} is a number, not {kind_of(value)}")
         if value is not None and (not value >= 0 or way not in KEEPING_BACK):
             raise UserError(f"{name} is 0 or more, for loop='diffuse' or loop='exact'")

@@ -20,7 +20,7 @@ from mrql.api.arguments import (
     Loop,
     Trusted,
     directory_of,
-    kind_of,
+    must_be_a_choice,
     must_be_a_frame,
     must_have_a_driver,
     session_of,
@@ -105,7 +105,7 @@ class Query:
         """Prints every step from the query to its stages; `explanation` is the text."""
         print_text(self.explanation(**arguments))
 
-    def batch(self, spark: SparkSession | None = None, **streams: Rows) -> DataFrame:
+    def batch(self, /, spark: SparkSession | None = None, **streams: Rows) -> DataFrame:
         """Evaluates the query once over all its streams.
 
         The answer is computed when it is read: a UserError of what the query has no value for is raised by its actions.
@@ -133,6 +133,7 @@ class Query:
 
     def view(
         self,
+        /,
         spark: SparkSession | None = None,
         *,
         insert_only: bool = False,
@@ -181,11 +182,11 @@ class Query:
         if taken:
             message = f"the stream `{taken[0]}` of a view is called as an argument of `apply`"
             raise UserError(message, hint="give it another name")
-        if not isinstance(change_feed, bool):
-            raise UserError(f"change_feed is True or False, not {kind_of(change_feed)}")
+        must_be_a_choice("strict", strict)
+        must_be_a_choice("change_feed", change_feed)
         if change_feed:
             must_have_room_for_a_feed(self.type)
-        root = None if checkpoint is None else directory_of(checkpoint)
+        root = None if checkpoint is None else directory_of(checkpoint, "a checkpoint")
         session = session_of(spark)
         must_have_a_driver(session)
         tables = self._in_catalog(session, tables) | tables
@@ -203,7 +204,8 @@ class Query:
             trusted=trusted,
             keys=keys,
         )
-        plan = plan_query(term, options).plan
+        trace = plan_query(term, options)
+        plan = trace.plan
         if strict:
             require_incremental(plan)
         frames = {name: self.table(name, df, session) for name, df in tables.items()}
@@ -214,7 +216,7 @@ class Query:
         else:
             durable = DurableView.open(root, plan, session, frames, source)
             view = durable.view
-        return View(self, view, durable, names, insert_only, options.keyed, change_feed)
+        return View(self, view, durable, names, insert_only, options.keyed, trace, change_feed)
 
     def _in_catalog(self, session: SparkSession, given: Collection[str]) -> dict[str, Rows]:
         """What a session has of the tables that the query reads and that are not given.

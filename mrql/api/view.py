@@ -7,22 +7,24 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.row_key import RowKey
-from mrql.api.arguments import kind_of
+from mrql.api.arguments import kind_of, must_be_a_receiver
 from mrql.api.collected_batch import CollectedBatch, Given
 from mrql.api.delta import Delta
-from mrql.api.following import Following
+from mrql.api.following import Following, must_be_a_trigger, triggered
 from mrql.api.frames import Rows, held, in_spark, with_weights
-from mrql.api.notebook import REMEMBERED_BATCHES, AppliedBatch, Drawing, drawing_of, view_html, view_repr
+from mrql.api.notebook import REMEMBERED_BATCHES, AppliedBatch, Drawing, drawing_of, print_text, view_html, view_repr
+from mrql.explain import explain_trace
 from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_due
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from mrql.api.query import Query
+    from mrql.rewrite.passes import Trace
     from mrql.runtime.engine.residual import Residual
     from mrql.runtime.engine.sizes import StateSize
     from mrql.runtime.spark.durable_view import DurableView
@@ -45,6 +47,7 @@ class View:
         tables: frozenset[str],
         insert_only: bool,
         keyed: Mapping[str, RowKey],
+        trace: Trace,
         change_feed: bool = False,
     ) -> None:
         self._query = query
@@ -54,16 +57,27 @@ class View:
         self._insert_only = insert_only
         self._keyed = keyed
         self._change_feed = change_feed
+        self._trace = trace
         self._following: list[Following] = []
         self._applied: deque[AppliedBatch] = deque(maxlen=REMEMBERED_BATCHES)
         self._drawing: Drawing | None = None
         self._offsets = {} if durable is None else durable.offsets
         self._batches = 0 if durable is None else durable.commits.next_batch
 
+    @classmethod
+    def open(cls, checkpoint: object, *_: object, **__: object) -> Never:
+        """There is no such thing: a checkpoint has the states of a query and knows it by a digest, and not by its text.
+
+        Raises: UserError, which says what opens one.
+        """
+        hint = f"query.view(spark, checkpoint={str(checkpoint)!r}), with the query that it was made with"
+        raise UserError("a checkpoint does not have the text of its query, and so a query opens it", hint=hint)
+
     # --- batches ------------------------------------------------------------------------------
 
     def apply(
         self,
+        /,
         *,
         offset: Any = None,
         deliver: Any = None,  # a function; by its type, `**deltas` of a dict would be taken for one
@@ -110,14 +124,15 @@ class View:
             new = {} if offset is None else dict.fromkeys(streams, as_json(offset))
             if offset is not None and not is_due(as_json(offset), streams, self._offsets):
                 return self._no_changes()
+            must_be_a_receiver(deliver)
             put = None if deliver is None else self._putting(deliver)
             durable, start = self._durable, time.monotonic()
             changes = self._view.apply(frames, put) if durable is None else durable.apply(frames, new, put)
             self._offsets |= new
             self._applied.append(AppliedBatch(self._batches, (time.monotonic() - start) * 1000))
             self._batches += 1
-            if self._drawing is not None:
-                self._drawing.draw(self)
+            if self._drawing is not None and not self._drawing.draw(self):
+                self._drawing = None
             return self._as_told(changes, self._batches - 1)
 
     def for_each_batch(
@@ -133,6 +148,7 @@ class View:
         Raises: UserError where the query has no such stream; when it is called, where that is by nothing that streams,
             by another query than before, or where batches of it are missing.
         """
+        must_be_a_receiver(deliver)
         if not isinstance(feed, str) and not callable(feed):
             raise UserError(f"what a batch is for is the name of a stream, or a function, not {kind_of(feed)}")
         if isinstance(feed, str):
@@ -156,6 +172,7 @@ class View:
 
     def follow(
         self,
+        /,
         *,
         trigger: Mapping[str, Any] | None = None,
         query_name: str | None = None,
@@ -168,22 +185,25 @@ class View:
         `trigger` is what `DataStreamWriter.trigger` takes, such as `{"availableNow": True}`; with a `query_name` the
         streaming queries are called `name-stream`. Where one fails, `Following.awaitTermination` says why.
 
-        Raises: UserError when a name or a type does not fit, or a DataFrame does not stream.
+        Raises: UserError when a name or a type does not fit, a DataFrame does not stream, or the stream is followed
+            already: what Spark keeps of a stream is of one query.
         """
         if not streams:
             raise UserError("there is nothing to follow", hint="view.follow(S=spark.readStream…)")
-        if not isinstance(trigger, Mapping | None):
-            hint = 'trigger={"processingTime": "5 seconds"}, or {"availableNow": True}'
-            raise UserError(f"a trigger is a dict of what Spark's `trigger` takes, not {kind_of(trigger)}", hint=hint)
+        must_be_a_trigger(trigger)
+        must_be_a_receiver(deliver)
         self._view.require_open()
         for name, df in streams.items():
+            if name == "queryName" and name not in self._query.streams:
+                raise UserError("the name of the streaming queries is called query_name here", hint='query_name="fed"')
             self._must_be_changing(name)
+            self._must_not_be_followed(name)
             self._query.must_stream(name, df)
         following = Following(self._view)
         try:
             for name, df in streams.items():
                 writer = df.writeStream.foreachBatch(following.watched(self.for_each_batch(name, deliver)))
-                writer = writer if trigger is None else writer.trigger(**trigger)
+                writer = writer if trigger is None else triggered(writer, trigger)
                 writer = writer if query_name is None else writer.queryName(f"{query_name}-{name}")
                 if self._durable is not None:
                     writer = writer.option("checkpointLocation", self._durable.streaming(name))
@@ -194,6 +214,14 @@ class View:
             raise
         self._following.append(following)
         return following
+
+    def _must_not_be_followed(self, name: str) -> None:
+        """Raises: UserError where a streaming query feeds the stream."""
+        for following in self._following:
+            query = following.queries.get(name)
+            if query is not None and query.isActive:
+                hint = "`stop` of what `follow` has returned ends it; a union of two DataFrames is one"
+                raise UserError(f"`{name}` is followed already", hint=hint)
 
     def _must_be_changing(self, name: str) -> None:
         """Raises: UserError where there is no such stream, or it is a static table."""
@@ -223,8 +251,6 @@ class View:
         return frames[0] if len(frames) == 1 else all_changes(frames, self._query.row(name), self._view.columns)
 
     def _putting(self, deliver: Callable[[DataFrame, int], object]) -> Callable[[BatchResult], None]:
-        if not callable(deliver):
-            raise UserError(f"deliver is a function of changes and a number, not {kind_of(deliver)}")
         number = self._batches
 
         def put(step: BatchResult) -> None:
@@ -339,6 +365,14 @@ class View:
     def display(self) -> None:
         """Shows the view: in a notebook as a picture that each batch draws anew, elsewhere as text, once."""
         self._drawing = drawing_of(self)
+
+    def explanation(self) -> str:
+        """Every step from the query to the stages of this view, as text."""
+        return explain_trace(self._trace)
+
+    def explain(self) -> None:
+        """Prints every step from the query to the stages of this view; `explanation` is the text."""
+        print_text(self.explanation())
 
     def answer(self) -> DataFrame:
         """The answer over all that was applied so far.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from mrql.algebra.values.file_names import scheme_of
+from mrql.algebra.values.file_names import begin_of_address
 from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, LoopStrategy
 from mrql.rewrite.plan.threshold import EPSILON, Threshold
 from mrql.runtime.files.quarantine import Quarantine
@@ -26,9 +26,9 @@ class MadeDirectory(click.Path):
         super().__init__(file_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        begin = scheme_of(str(value))
-        if begin is not None and begin[1]:
-            self.fail(f"{':'.join(begin)}… is no directory; one of such a name begins with ./", param, ctx)
+        begin = begin_of_address(str(value))
+        if begin is not None:
+            self.fail(f"{begin}… is no directory; one of such a name begins with ./", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -13,7 +13,7 @@ from mrql import syntax
 from mrql.algebra.catalog import SinkSpec, SourceSpec, item_type
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
-from mrql.algebra.values.file_names import scheme_of
+from mrql.algebra.values.file_names import begin_of_address
 from mrql.parser.paths import path_in
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import known_text
@@ -26,8 +26,7 @@ def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> Si
         file.
     """
     path = known_text(statement.path, known, "the path of a file to write")
-    begin = scheme_of(path)
-    if begin is not None and begin[1]:
+    if begin_of_address(path) is not None:
         hint = "`mrql stream --output` takes addresses; a directory of such a name begins with ./"
         raise UserError("an answer is written to a directory here, and not to an address", statement.path.span, hint)
     format = known.catalog.formats["json" if statement.text else "csv"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -45,6 +46,26 @@ class Frame:
         (lambda: mrql.compile(QUERY, points=POINTS).trace(loop="fast"), "there is no way 'fast' for loops"),
         (lambda: mrql.compile(QUERY, points=POINTS).explanation(loop=None), "there is no way None for loops"),
         (lambda: mrql.compile(QUERY, points=POINTS).trace(epsilon="a", loop="exact"), "epsilon is a number, not"),
+        (lambda: mrql.compile(QUERY, points=POINTS).trace(epsilon=True, loop="exact"), "epsilon is a number, not"),
+        (lambda: mrql.compile(QUERY, points=POINTS).trace(insert_only="no"), "insert_only is True or False, not"),
+        (lambda: mrql.compile("1", max_steps=True), "max_steps is a number of steps, 1 or more, not True"),
+        (lambda: mrql.compile(a="bag(long)"), 'mrql.compile("select x from x in S", S=df)'),
+        (lambda: mrql.compile(text="count(S)", S="bag(long)"), "which comes first and has no name"),
+        (lambda: mrql.compile("// nothing\n"), "<query> has no expression to answer"),
+        (lambda: mrql.compile("count(S)", S="sales.rates"), 'S=mrql.table("sales.rates")'),
+        (lambda: mrql.compile("count(S)", S="lake.`a b`.rates"), 'S=mrql.table("lake.`a b`.rates")'),
+        (lambda: mrql.compile("count(S)", S="rates"), "did you mean `date`?; a table of the session's catalog is S="),
+        (lambda: mrql.compile(QUERY, points=POINTS).view(checkpoint="s3://b/x"), "and s3://… is none"),
+        (lambda: mrql.compile(QUERY, points=POINTS).view(checkpoint=Path("s3://b/x")), "and s3:/… is none"),
+        (lambda: mrql.compile(QUERY, points=POINTS).view(checkpoint="file:///x"), "one of such a name begins with ./"),
+        (lambda: mrql.compile(QUERY, points=POINTS).view(checkpoint="dbfs:/x"), "a checkpoint is a directory of this"),
+        (lambda: mrql.compile(QUERY, points=POINTS).view(checkpoint=5), "a checkpoint is a directory, not a value of"),
+        (lambda: mrql.compile(QUERY, points=POINTS).view(checkpoint=b"x"), "a checkpoint is a directory, not a value"),
+        (lambda: mrql.compile(QUERY, points=POINTS).view(checkpoint=""), "a checkpoint is a directory, and has a name"),
+        (lambda: mrql.compile(QUERY, points=POINTS).view(strict="no"), "strict is True or False, not"),
+        (lambda: mrql.View.open("state"), "query.view(spark, checkpoint='state')"),
+        (lambda: mrql.View.open(spark=None, checkpoint="state"), "query.view(spark, checkpoint='state')"),
+        (lambda: mrql.table_changes("lake", None), "the session is a SparkSession, not"),
         (lambda: mrql.compile(QUERY, points=POINTS).batch("x"), "the session is a SparkSession, not"),
         (lambda: mrql.compile(QUERY, points=POINTS).view([1]), "the session is a SparkSession, not"),
     ],
@@ -90,6 +111,40 @@ def test_what_is_no_frame(spark: SparkSession) -> None:
                 with pytest.raises(UserError) as raised:
                     call(df)
                 assert said in raised.value.message
+
+
+@pytest.mark.spark
+def test_streams_that_are_called_as_arguments(spark: SparkSession) -> None:
+    """As the text and the name of a query are, and a method's own object."""
+    query = mrql.compile(
+        "select a + b + c from a in text, b in name, c in self", text="bag(long)", name="bag(long)", self="bag(long)"
+    )
+    one, two, four = (spark.sql(f"SELECT {value}L AS x") for value in (1, 2, 4))
+    assert query.batch(spark, text=one, name=two, self=four).collect() == [(7,)]
+    with query.view(spark, name=two) as view:
+        with view.batch() as batch:
+            batch.apply(self=four)
+        assert view.apply(text=one).collect() == [(7, 1)]
+
+
+@pytest.mark.spark
+def test_what_changes_of_a_table_are_asked_for_with(spark: SparkSession, tmp_path: Path) -> None:
+    """Each argument that is something else is named."""
+    wrong: list[tuple[Callable[[], Any], str]] = [
+        (lambda: mrql.table_changes(spark, 5), "a table is a directory, not a value of the type builtins.int"),
+        (lambda: mrql.table_changes(spark, None), "a table is a directory, not None"),
+        (lambda: mrql.table_changes(tmp_path, spark), "the session is a SparkSession, not"),
+        (lambda: mrql.table_changes(spark, "s3://b/x"), "a table is a directory of this machine, and s3://… is none"),
+        (lambda: mrql.table_changes(spark, "db.orders"), "a name in a catalog is not looked up"),
+        (lambda: mrql.table_changes(spark, tmp_path), "there is no Delta table in"),
+        (lambda: mrql.table_changes(spark, tmp_path, max_files=True), "max_files is a number of files, 1 or more"),
+    ]
+    for after in (3, "x", {}, {"table": "x"}, {"table": "x", "version": "1"}, {"table": 1, "version": 1}):
+        wrong.append((lambda after=after: mrql.table_changes(spark, tmp_path, after=after), "after is the offset"))
+    for call, said in wrong:
+        with pytest.raises(UserError) as raised:
+            call()
+        assert said in f"{raised.value.message} {raised.value.hint}"
 
 
 NAMES = ("a b", "a.b", "a`b", 'a"b', "select", "A", "a", "é-1", "1", "_", "a\\b", "left")

@@ -156,7 +156,7 @@ class Dying:
     def view(self, files: Failing | None) -> View:
         plan = QUERY.trace().plan
         durable = DurableView.open(self.root, plan, self.spark, {}, QUERY.query.span.source, files)
-        return View(QUERY, durable.view, durable, frozenset(), insert_only=False, keyed={})
+        return View(QUERY, durable.view, durable, frozenset(), insert_only=False, keyed={}, trace=QUERY.trace())
 
 
 def test_it_dies_at_operations_on_files(session: SparkSession, tmp_path: Path) -> None:

@@ -119,13 +119,58 @@ def test_what_fails_is_said(session: SparkSession, tmp_path: Path) -> None:
             view.follow(right=stream)
         with pytest.raises(UserError, match="there is nothing to follow"):
             view.follow()
-        with pytest.raises(UserError, match="a trigger is a dict of what"):
-            view.follow(left=stream, trigger="5 seconds")  # type: ignore[arg-type]
+        wrong: list[tuple[dict[str, Any], str]] = [
+            ({"trigger": "5 seconds"}, "a trigger is a dict of what"),
+            ({"trigger": {}}, "a trigger is one of those that Spark has, not 0"),
+            ({"trigger": {**NOW, "once": True}}, "a trigger is one of those that Spark has, not 2"),
+            ({"trigger": {"every": "5 seconds"}}, "Spark has no trigger 'every'; its triggers: processingTime, once"),
+            ({"trigger": {5: 5}}, "Spark has no trigger 5"),
+            ({"trigger": {"processingTime": 5}}, "Spark does not take the trigger: "),
+            ({"trigger": {"availableNow": False}}, "Spark does not take the trigger: "),
+            ({"deliver": 5}, "deliver is a function of changes and a number, not"),
+            ({"queryName": "fed"}, "called query_name here"),
+        ]
+        for arguments, said in wrong:
+            with pytest.raises(UserError, match=said):
+                view.follow(left=stream, **arguments)
+        with pytest.raises(UserError, match="deliver is a function of changes and a number, not"):
+            view.for_each_batch("left", deliver=5)  # type: ignore[arg-type]
         failing = stream.withColumn("A", udf(lambda value: value // 0, "long")("A"))
         with pytest.raises(EngineError, match=r"Spark failed: ZeroDivisionError: .*line \d+, in <lambda>"):
             view.follow(left=failing, trigger=NOW).awaitTermination(120)
     with QUERY.view(session, right=right(session, (0, 1))) as view, pytest.raises(UserError, match="a static table"):
         view.follow(right=stream)
+
+
+def test_a_stream_is_followed_once(session: SparkSession, tmp_path: Path) -> None:
+    """At a time: what Spark keeps of it is of one query. Another stream is followed beside it."""
+    (tmp_path / "1.csv").write_text("1,0\n")
+    stream = files(session, tmp_path, "A long, B long")
+    with QUERY.view(session, checkpoint=tmp_path / "_state") as view:
+        following = view.follow(left=stream)
+        with pytest.raises(UserError, match="`left` is followed already"):
+            view.follow(right=numbers(session), left=stream)
+        more = view.follow(right=numbers(session))
+        following.processAllAvailable()
+        following.stop()
+        (tmp_path / "2.csv").write_text("2,1\n")
+        assert view.follow(left=stream, trigger=NOW).awaitTermination(120)
+        more.stop()
+        assert found(view.answer()) == answer(session, view, [(1, 0), (2, 1)])
+
+
+def test_rows_that_replace_each_other_are_followed(session: SparkSession, tmp_path: Path) -> None:
+    """Each batch is upserted, with a version and without, and over a restart."""
+    query = mrql.compile("select (r.id, r.n) from r in rows", rows="bag(<id: long, n: long>)")
+    for keys in ({"rows": "id"}, {"rows": mrql.key("id", version="n")}):
+        home = tmp_path / str(len([*tmp_path.iterdir()]))
+        home.mkdir()
+        for number, (text, there) in enumerate((("1,5\n2,6\n", [(1, 5), (2, 6)]), ("1,7\n", [(1, 7), (2, 6)]))):
+            (home / f"{number}.csv").write_text(text)
+            with query.view(session, keys=keys, checkpoint=home / "_state") as view:
+                following = view.follow(rows=files(session, home, "id long, n long"), trigger=NOW)
+                assert following.awaitTermination(120)
+                assert found(view.answer()) == there
 
 
 def test_it_is_stopped_by_what_a_batch_is_delivered_to(session: SparkSession, tmp_path: Path) -> None:

@@ -63,6 +63,22 @@ def test_a_type_that_the_program_gives() -> None:
         ),
         (lambda: mrql.compile('source(csv, "x", ",", type(long))'), "names its streams and reads nothing"),
         (
+            lambda: mrql.compile('stream(csv, "x", ",")'),
+            '`x = stream(spark, "x", type(<id: long>))`, say; `spark.read`',
+        ),
+        (
+            lambda: mrql.compile('orders = stream(delta, "lake/orders"); orders'),
+            '`orders = stream(spark, "orders", type(<id: long>))`, say; `mrql.table_changes` has what to give it, of',
+        ),
+        (
+            lambda: mrql.compile('stream(iceberg, "db.orders")'),
+            "and there is no directory db.orders",
+        ),
+        (
+            lambda: mrql.compile('o = stream(postgresql_cdc, "postgresql://u@h/db?table=o&slot=s&publication=p"); o'),
+            "`mrql stream` reads it by itself",
+        ),
+        (
             lambda: compile_over_files('s = source(csv, "x", ",", type(long)); stream(spark, "s", type(long))'),
             "the source `s` is something else already",
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -37,6 +38,20 @@ def test_explain_prints_the_explanation(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == query.explanation(insert_only=True)
 
 
+@pytest.mark.spark
+def test_a_view_explains_itself(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """As its query does that is given the same arguments."""
+    query = mrql.compile(
+        "select (p.X, q.Y) from p in points, q in others where p.X = q.X", points=POINTS, others=POINTS
+    )
+    others = spark.createDataFrame([(1, 2.0)], "X long, Y double")
+    with query.view(spark, insert_only=True) as view:
+        view.explain()
+        assert capsys.readouterr().out == view.explanation() == query.explanation(insert_only=True)
+    with query.view(spark, others=others) as view:
+        assert "table   others" in view.explanation()
+
+
 def test_bars_are_as_high_as_the_times() -> None:
     shown = sparkline([10, 40, 0])
     assert [part.split('"')[0] for part in shown.split(' height="')[2:]] == ["10.0", "40.0", "1.0"]
@@ -48,6 +63,7 @@ class Notebook:
 
     def __init__(self) -> None:
         self.drawn: list[str] = []
+        self.is_gone = False
 
     def display(self, shown: Any, display_id: bool) -> Notebook:
         assert display_id
@@ -55,6 +71,8 @@ class Notebook:
         return self
 
     def update(self, shown: Any) -> None:
+        if self.is_gone:
+            raise ConnectionError("nobody listens")
         self.drawn.append(shown._repr_html_())
 
     def install(self, monkeypatch: pytest.MonkeyPatch, shell: object) -> None:
@@ -67,9 +85,14 @@ class Notebook:
 
 @pytest.mark.spark
 def test_a_view_draws_itself_after_each_batch(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
 ) -> None:
-    """In a notebook where it was shown; where there is none it is printed, once."""
+    """In a notebook where it was shown, of those that it follows too; where there is none it is printed, once. A batch
+    counts also where it can be drawn no more."""
     notebook = Notebook()
     rows = spark.createDataFrame([(1, 2.0)], "X long, Y double")
     with mrql.compile(QUERY, points=POINTS).view(spark) as view:
@@ -90,5 +113,16 @@ def test_a_view_draws_itself_after_each_batch(
         assert [batch.number for batch in view.recent] == [0]
         assert view.sizes["points"].rows == 1
         assert view.sizes["points"].bytes > 0
-    assert "closed; batch 0 took" in repr(view)
+        (tmp_path / "1.csv").write_text("2,3.0\n")
+        coming = spark.readStream.schema("X long, Y double").csv(str(tmp_path))
+        view.follow(points=coming, trigger={"availableNow": True}).awaitTermination()
+        assert len(notebook.drawn) == 3
+        assert "<td>X1</td><td>2</td>" in notebook.drawn[2]
+        notebook.is_gone = True
+        with caplog.at_level("WARNING", logger="mrql"):
+            assert view.apply(points=rows).collect() == [(1, 4.0, 1), (1, 2.0, -1)]
+            view.apply(points=rows)
+        assert [record.message for record in caplog.records] == ["the view is not drawn any more"]
+        assert view.batches == 4
+    assert "closed; batch 3 took" in repr(view)
     assert view.sizes == {}
