@@ -11,7 +11,8 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
-from mrql.parser.sql_hints import IF, generator_hint, head_hint, sql_hint
+from mrql.parser.lexer import IN_BACKQUOTES, NAMES_NO_FIELD
+from mrql.parser.sql_hints import IF, WHOLE, generator_hint, head_hint, sql_hint
 
 # How the terminals of the grammar are called in front of people. Those that are left out begin an expression, a
 # pattern, a type or a statement, or continue an expression, and are never listed one by one.
@@ -107,6 +108,10 @@ def _explain_token(error: UnexpectedToken, source: Source, begin: int, end: int)
     state: Any = error.state
     token = error.token
     open_tokens = [value for value in state.value_stack if isinstance(value, Token)]
+    if open_tokens and open_tokens[-1] is state.value_stack[-1] and open_tokens[-1].type == "FIELD_NAME":
+        name = open_tokens[-1]
+        place = Span(source, begin + (name.start_pos or 0), begin + (name.start_pos or 0) + 1)
+        return UserError(NAMES_NO_FIELD, place, IN_BACKQUOTES)
     expected = _expectation(accepted_by(state), open_tokens)
     if token.type == "$END":
         stop = len(source.text[:end].rstrip())
@@ -238,6 +243,13 @@ def _field_hint(name: Token, here: str) -> str | None:
             return None
 
 
+def _begins_an_item(open_tokens: list[Token]) -> bool:
+    """Whether an item of a select begins behind these."""
+    *others, last = [token.type for token in open_tokens]
+    within = next((kind for kind in reversed(others) if kind in {"_SELECT", "_FROM", *BRACKETS}), "")
+    return last in {"_SELECT", "DISTINCT"} or (last == "_COMMA" and within == "_SELECT")
+
+
 def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_tokens: list[Token]) -> str | None:
     """What may help, from the most to the least certain."""
     before = state.value_stack[-1] if state.value_stack else None
@@ -246,8 +258,8 @@ def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_to
             return "inside a record, put a comparison with `>` in round brackets"
         if before.type == "STRING" and "\n" in before:
             return f"the string that begins on line {source.line_of(begin + (before.start_pos or 0))} has several lines"
-        if before.type in {"_SELECT", "DISTINCT"} and token == "*":
-            return "a select has one expression: `select x from x in X`"
+        if token == "*" and _begins_an_item(open_tokens):
+            return WHOLE
     hint = sql_hint(source.text[begin:at], source.text[at:]) or _construct_hint(source, at, state, open_tokens)
     if hint is not None:
         return hint

@@ -12,6 +12,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.parser.builder import Builder
 from mrql.parser.depth import check_depth
+from mrql.parser.heads import Item, head
 from mrql.parser.patterns import pattern_of, pattern_of_names, variable
 from mrql.parser.precedence import Chain
 from mrql.parser.xml_literals import XmlReader
@@ -94,6 +95,12 @@ class ExpressionBuilder(Builder):
             by_kind.get("order"),
             span,
         )
+
+    def head(self, span: Span, *items: Item) -> syntax.Expr:
+        return head(items, span)
+
+    def named_item(self, span: Span, name: Token, expr: syntax.Expr) -> Item:
+        return str(name), expr
 
     def generators(self, span: Span, *generators: syntax.Generator) -> tuple[syntax.Generator, ...]:
         return generators

@@ -7,9 +7,16 @@ from collections.abc import Iterator
 from lark import Token
 from lark.lark import PostLex
 
-CLOSES = {"_RPAR": "_LPAR", "_RBRACE": "_LBRACE", "_RBRACKET": "_LBRACKET", "_THEN": "_IF", "_ELSE": "_THEN"}
-OPENS = {"_LPAR", "_LBRACE", "_LBRACKET", "_RECORD_START", "_IF", "_THEN", "_LET"}
-WORDS = {"_IF", "_THEN", "_LET"}
+CLOSES = {
+    "_RPAR": "_LPAR",
+    "_RBRACE": "_LBRACE",
+    "_RBRACKET": "_LBRACKET",
+    "_THEN": "_IF",
+    "_ELSE": "_THEN",
+    "_FROM": "_SELECT",
+}
+OPENS = {"_LPAR", "_LBRACE", "_LBRACKET", "_RECORD_START", "_IF", "_THEN", "_LET", "_SELECT"}
+WORDS = {"_IF", "_THEN", "_LET", "_SELECT"}
 
 # Words that never name a value. The lexer knows only which words the grammar could use at a place, and would take any
 # other word for a name; then `select from x in X` would be told off for its `x`.
@@ -42,7 +49,8 @@ MOST_TOKENS = 50_000
 
 
 IN_A_FILE = "many or large values belong in a file of data, which a `source` reads"
-IN_BACKQUOTES = "`p.`a b``, `<`a b`: 1>`; other names are words: `unit_price`"
+NAMES_NO_FIELD = "a name in backquotes is that of a field"
+IN_BACKQUOTES = "`p.`a b``, `<`a b`: 1>`, `select `a b`: e`; other names are words: `unit_price`"
 NO_COMMENT = "comments begin with `//`; the minus of a minus has a blank before it: `- -x`"
 
 
@@ -59,7 +67,7 @@ class RefusedToken(Exception):
 class BracketFilter(PostLex):
     """Follows the open brackets, and says which `>` ends a record, which `in` a let, and which names are reserved.
 
-    `if … then` and `then … else` are brackets, too: nothing around them can end between them.
+    `if … then`, `then … else` and `select … from` are brackets, too: nothing around them can end between them.
     """
 
     # A type has no place for a comparison, but its record may end there.
@@ -102,14 +110,22 @@ def _close(opened: list[str], bracket: str) -> None:
 
 
 def _freed(token: Token, previous: str, innermost: str) -> Token:
-    """A name in backquotes without them.
+    """A name in backquotes without them. Where an item of a select begins it is a token of its own, as only the `:`
+    behind it makes it the name of a field.
 
     Raises: RefusedToken where it is not that of a field.
     """
+    name = token[1:-1].replace("``", "`")
+    if _begins_an_item(previous, innermost):
+        return token.update(type="FIELD_NAME", value=name)
     if not _names_a_field(previous, innermost):
-        raise RefusedToken("a name in backquotes is that of a field", token, IN_BACKQUOTES)
-    return token.update(value=token[1:-1].replace("``", "`"))
+        raise RefusedToken(NAMES_NO_FIELD, token, IN_BACKQUOTES)
+    return token.update(value=name)
 
 
 def _names_a_field(previous: str, innermost: str) -> bool:
     return previous in {"_DOT", "_AT", "_RECORD_START"} or (previous == "_COMMA" and innermost == "_RECORD_START")
+
+
+def _begins_an_item(previous: str, innermost: str) -> bool:
+    return previous in {"_SELECT", "DISTINCT"} or (previous == "_COMMA" and innermost == "_SELECT")

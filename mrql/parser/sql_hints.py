@@ -20,6 +20,8 @@ BODY = "the body stands in braces, without `=`: `{ … }`"
 SELECT = "write `(select e from x in X where c)`"
 PART = "a part of a list is written with both of its ends, from 0 on: `xs[1:3]` are the elements 1, 2 and 3"
 RECORD = "what has names is a record: `<a: …, b: …>`"
+NAMED = "a name stands before what it is of"
+WHOLE = "a record as a whole is its name: `select x from x in X`, or `x, y` of two"
 TYPES = r"bool|int|long|float|double|string|binary|date|timestamp|decimal(\([\d\s,]+\))?"
 _LIST = "`[int]`, a list, or `{int}`, a bag"
 _MAP = "`{(string, int)}`, a bag of pairs: `m[k]` is the value beside a key"
@@ -114,6 +116,9 @@ HABITS: tuple[Habit, ...] = (
     Habit("take a part of a list: `(select … order by …)[10:19]`", r"(offset|fetch)\b"),
     Habit("aggregate a select over the group: `sum(select x.A from x in g where x.A > 1)`", r"filter\s*\("),
     Habit("write `e as string`", r"::"),
+    Habit("write `e as string`", ":", before=":"),
+    Habit(f"{NAMED}: `select n: e from …`", r"[\"']", r"\bas\s+"),
+    Habit("leave out the `,` before the `from`", r"from\b", r",\s*"),
     Habit(r"in a text, a quote is written `\'`", "'", r"'[^']*'"),
     Habit('write `date("2026-01-31")`, or `timestamp("2026-01-31 10:20:30")`', r"[\"']", r"\b(date|timestamp)\s*"),
     Habit("write `add_days(d, 1)`, `add_months`, or `add_hours` of a timestamp", before=r"\binterval\s+"),
@@ -165,14 +170,8 @@ def head_hint(here: str) -> str | None:
     """The hint for a select that has not come to its `from`."""
     alias = re.match(r"([^\W\d]\w*)\s*(?:,|from\b)", here, re.IGNORECASE)
     if alias:
-        return f"names are given in a record: `select <{alias[1]}: …> from …`"
-    match here[:1]:
-        case ",":
-            return "a select has one expression: `select (a, b) from …`, or `select <A: a, B: b> from …`"
-        case ":":
-            return "names are given in a record: `select <A: a, B: b> from …`"
-        case _:
-            return None
+        return f"{NAMED}: `select {alias[1]}: … from …`"
+    return f"{NAMED}: `select a: e, b: f from …`" if here[:1] == ":" else None
 
 
 def generator_hint(before: str, here: str, in_brackets: bool) -> str:

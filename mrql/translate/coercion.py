@@ -39,7 +39,7 @@ def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
     """
     match t:
         case syntax.NamedType(name):
-            found = BASIC.get(name) or known.types.get(name) or known.data.get(name) or SYNONYMS.get(name)
+            found = _named(name, known)
             if found is not None:
                 return found
             candidates = [*BASIC, *known.types, *SYNONYMS]
@@ -55,6 +55,15 @@ def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
             return ty.BagType(resolve(item, known))
         case syntax.ListType(item):
             return ty.ListType(resolve(item, known))
+
+
+def _named(name: str, known: Globals) -> Type | None:
+    return BASIC.get(name) or known.types.get(name) or known.data.get(name) or SYNONYMS.get(name)
+
+
+def is_type(name: str, known: Globals) -> bool:
+    """Whether a name is that of a type."""
+    return _named(name, known) is not None
 
 
 def no_duplicates(names: list[str], span: Span) -> None:

@@ -30,7 +30,7 @@ from mrql.algebra.terms import (
 from mrql.translate import xml
 from mrql.translate.calls import call_named
 from mrql.translate.case import case
-from mrql.translate.coercion import coerce, common, resolve, taken_as
+from mrql.translate.coercion import coerce, common, is_type, resolve, taken_as
 from mrql.translate.data_types import construct
 from mrql.translate.fields import field, nth
 from mrql.translate.indexing import index, integers, part
@@ -194,9 +194,15 @@ def _type(written: syntax.TypeExpr, inner: syntax.Expr, scope: Scope) -> ty.Type
     try:
         return resolve(written, scope.globals)
     except UserError as error:
-        if error.hint is not None or not isinstance(written, syntax.NamedType):
+        if not isinstance(written, syntax.NamedType) or is_type(written.name.lower(), scope.globals):
             raise
-        hint = f"`as` takes a value as a type; a name is given in a record: `<{written.name}: {inner.span.text}>`"
+        named = f"`{written.name}: {inner.span.text}`"
+        if error.hint is None:
+            hint = f"`as` takes a value as a type; a name stands before what it is of: {named}"
+        elif isinstance(inner, syntax.Literal):
+            raise
+        else:
+            hint = f"{error.hint.removesuffix('?')}; as a name it stands before: {named}"
         raise UserError(error.message, error.span, hint) from None
 
 

@@ -25,7 +25,7 @@ from mrql.translate.scope import Scope
 LIST = ty.ListType(ty.XML)
 BAG = ty.BagType(ty.XML)
 
-WHOLE = "a record as a whole is its name: `select x from x in X`, or `(x, y)` of two"
+WHOLE = "a record as a whole is its name: `select x from x in X`, or `x, y` of two"
 
 
 def is_xml(t: Type) -> bool:

@@ -214,6 +214,7 @@ CHOSEN = {
     "SOURCE": ("source", "stream"),
     "_RECORD_END": (">",),
     "_LET_IN": ("in",),
+    "FIELD_NAME": ("`a b`", "`in`", "`c``d`"),
     "COMMENT": ("// \n",),
     "WHITESPACE": (" ",),
 }

@@ -84,6 +84,10 @@ def list_of(*items: Shape) -> Parts:
     return Parts(tuple((f"[{i}]", item) for i, item in enumerate(items)), record=False)
 
 
+OWN_NAME = re.compile(r"(?:[a-zA-Z]\w*\.)*(?!true\Z|false\Z)([a-zA-Z]\w*)")
+"""A variable, or a field of one, which name themselves in a select."""
+
+
 def _is_list(shape: Parts) -> bool:
     return any(name.startswith("[") for name, _ in shape.fields)
 
@@ -607,11 +611,26 @@ class _Writer:
         parts = [self.part(scope, depth) for _ in range(self.pick((1, 2, 2, 3)))]
         if len(parts) == 1:
             return parts[0]
-        if self.chance(30):
+        if self.chance(40):
+            if self.chance(50):
+                return self.items(parts)
             fields = {f"F{i}": part for i, part in enumerate(parts)}
             text = ", ".join(f"{name}: {value}" for name, (value, _) in fields.items())
             return f"<{text}>", record_of(**{name: shape for name, (_, shape) in fields.items()})
         return f"({', '.join(text for text, _ in parts)})", tuple_of(*(shape for _, shape in parts))
+
+    def items(self, parts: Sequence[tuple[str, Shape]]) -> tuple[str, Shape]:
+        """Several expressions, some with names, and the record that they are."""
+        texts, fields = [], dict[str, Shape]()
+        for place, (text, shape) in enumerate(parts, start=1):
+            own = OWN_NAME.fullmatch(text)
+            name = own[1] if own else f"_{place}"
+            if name in fields or self.chance(30):
+                name = f"F{place}"
+                text = f"{name}: {text}"
+            texts.append(text)
+            fields[name] = shape
+        return ", ".join(texts), record_of(**fields)
 
     def part(self, scope: Scope, depth: int) -> tuple[str, Shape]:
         """A part of a head: a scalar, a whole variable, a bag of the group, or a nested select."""

@@ -298,3 +298,24 @@ def test_a_column_that_is_called_as_that_of_changes(spark: SparkSession) -> None
         view.apply(points=mrql.Delta(delete=spark.sql("SELECT 1L AS weight")))
         assert view.answer().collect() == [(6,)]
         assert view.answer().columns == ["weight"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("head", "columns"),
+    [
+        ("(k, avg(p.b))", ["_1", "_2"]),
+        ("k, avg(p.b)", ["k", "_2"]),
+        ("k, mean: avg(p.b)", ["k", "mean"]),
+        ("`the key`: k, p.a, avg(p.b)", ["the key", "a", "_3"]),
+    ],
+)
+def test_the_columns_of_an_answer(spark: SparkSession, head: str, columns: list[str]) -> None:
+    """Those of a tuple have no names; several expressions have those that they say."""
+    query = mrql.compile(f"select {head} from p in points group by k: p.a", points="bag(<a: long, b: double>)")
+    points = spark.sql("SELECT 1L AS a, 2.0D AS b")
+    assert query.batch(spark, points=points).columns == columns
+    with query.view(spark) as view:
+        assert view.apply(points=points).columns == [*columns, "weight"]
+        assert view.answer().columns == columns
+        assert view.answer().collect() == [(1, 2.0) if len(columns) == 2 else (1, 1, 2.0)]

@@ -134,8 +134,8 @@ def test_messages(text: str, message: str) -> None:
     ("text", "hint"),
     [
         ("select x from x in X wher x", "did you mean `where`?"),
-        ("select * from x in X", "a select has one expression: `select x from x in X`"),
-        ("select a: x.a from x in X", "names are given in a record: `select <A: a, B: b> from …`"),
+        ("select * from x in X", "a record as a whole is its name: `select x from x in X`, or `x, y` of two"),
+        ("select (a): x.a from x in X", "a name stands before what it is of: `select a: e, b: f from …`"),
         ("select <x.a, x.b> from x in X", "a field has a name: `<A: x.A, B: x.B>`"),
         ("select <a: x.a, b> from x in X", "a field has a name: `<A: x.A, B: x.B>`"),
         ("select (a, b from x in X", "the `(` on line 1 is not closed"),
