@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeGuard, TypeVar
 
 import attrs
 
 from mrql.algebra.analysis.variables import alpha_equal
 from mrql.algebra.terms import Term
+from mrql.rewrite.plan.circuit import Circuit, circuit_of
 from mrql.rewrite.plan.plan import Plan, Stage
 
 P = ParamSpec("P")
@@ -81,12 +83,17 @@ class PassRun(Generic[S]):
         return not alpha_equal(before, after)
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Trace:
     """How a query became its plan: each pass that ran, in order."""
 
     runs: tuple[PassRun[Subject], ...]
     plan: Plan
+
+    @cached_property
+    def circuit(self) -> Circuit:
+        """How a batch goes through the plan."""
+        return circuit_of(self.plan)
 
     @property
     def steps(self) -> tuple[PassRun[Term], ...]:

@@ -32,7 +32,7 @@ from mrql.api.view import View
 from mrql.explain import explain_graph, explain_html, explain_trace, require_incremental
 from mrql.rewrite.passes import Trace
 from mrql.rewrite.pipeline import normal_form, plan_query
-from mrql.rewrite.plan.circuit import Circuit, circuit_of
+from mrql.rewrite.plan.circuit import Circuit
 from mrql.translate.program import CompiledExpression
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class DrawnPlan:
     @property
     def circuit(self) -> Circuit:
         """The operators that a batch goes through."""
-        return circuit_of(self.trace.plan)
+        return self.trace.circuit
 
     def _repr_svg_(self) -> str:
         return explain_graph(self.trace)

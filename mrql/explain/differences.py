@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -10,6 +10,7 @@ from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.functions import HAS_NULL, IS_NULL
 from mrql.algebra.terms import CMap, CoGroup, Lambda, Prim, PTuple, Term
 from mrql.explain.lineage import Lineage, is_mixed
+from mrql.rewrite.analysis.multilinear import DeltaForm
 from mrql.rewrite.plan.circuit import delta_rule
 from mrql.rewrite.plan.labels import feed_name, listed
 from mrql.rewrite.plan.plan import Feed, Shape, Stage
@@ -33,17 +34,24 @@ STAGED = Difference(
 )
 
 
-def differences(stage: Stage, lineage: Lineage) -> tuple[Difference, ...]:
-    """The differences that apply to a stage."""
-    return tuple(_differences(stage, lineage))
+def differences(stage: Stage, lineage: Lineage, forms: Sequence[DeltaForm]) -> tuple[Difference, ...]:
+    """The differences that apply to a stage, whose feeds change by the delta rule in some forms."""
+    return tuple(_differences(stage, lineage, forms))
 
 
-def _differences(stage: Stage, lineage: Lineage) -> Iterator[Difference]:
+def _differences(stage: Stage, lineage: Lineage, forms: Sequence[DeltaForm]) -> Iterator[Difference]:
     if lineage.dropped:
         yield _pruned(stage, lineage)
-    joined = next((feed for feed in stage.feeds if len(feed.rows.inputs) > 1), None)
-    if joined is not None:
-        yield _any_join(joined)
+    joins = [(feed, form) for feed, form in zip(stage.feeds, forms, strict=True) if len(feed.rows.inputs) > 1]
+    if joins:
+        yield _any_join(*joins[0])
+    if any(form is DeltaForm.THERE for _, form in joins):
+        yield Difference(
+            "Only what is there at the same time is joined",
+            "The delta rule may put a row that comes beside one that goes, and take that back in another summand. What "
+            "is computed here of joined rows may end in an error, which is not taken back: what comes (Δ⁺) meets what "
+            "is there after the batch, and what goes (Δ⁻) what was there before it.",
+        )
     if _uses_a_side_whole(stage.derivation.query):
         yield Difference(
             "A side of a join without partners stays",
@@ -72,13 +80,13 @@ def _pruned(stage: Stage, lineage: Lineage) -> Difference:
     )
 
 
-def _any_join(feed: Feed) -> Difference:
+def _any_join(feed: Feed, form: DeltaForm) -> Difference:
     return Difference(
         "Any join",
         "The paper takes joins for one-to-many ([MRQL] §8.1: □ × ⊎) and judges all streams together, which loses the "
         "pairs whose partners arrive in different batches. Here h is judged for each stream by itself, the others "
-        f"invariant, and a batch brings {delta_rule(feed)} (a prime marks an input as it is after the batch): each "
-        "pair meets exactly once, also in joins of many to many and without an equality ([DBSP] Thm 3.4).",
+        f"invariant, and a batch brings {delta_rule(feed, form)} (a prime marks an input as it is after the batch): "
+        "each pair meets exactly once, also in joins of many to many and without an equality ([DBSP] Thm 3.4).",
     )
 
 

@@ -14,7 +14,7 @@ from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.row_key import RowKey
 from mrql.explain.plan_facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
 from mrql.explain.tables import StoredColumn, StoredTable, fed, renamed, shown_units
-from mrql.rewrite.plan.circuit import Operator, delta_rule
+from mrql.rewrite.plan.circuit import Operator
 from mrql.rewrite.plan.cost import Work
 from mrql.rewrite.plan.labels import occurrence_names
 from mrql.rewrite.plan.loop_strategy import Chosen
@@ -121,7 +121,7 @@ def _stage(facts: StageFacts, keep: frozenset[str]) -> Document:
             for component, name in zip(stage.components, facts.components, strict=True)
         ],
         "streams": list(stage.streams),
-        "feeds": [_feed(feed, facts.components, keep) for feed in stage.feeds],
+        "feeds": [_feed(*each, facts.components, keep) for each in zip(stage.feeds, facts.deltas, strict=True)],
         "stored": [_table(table) for table in facts.tables],
         "h": show(facts.h),
         "merge": str(stage.merge),
@@ -137,7 +137,7 @@ def _stage(facts: StageFacts, keep: frozenset[str]) -> Document:
     }
 
 
-def _feed(feed: Feed, components: tuple[str, ...], keep: frozenset[str]) -> Document:
+def _feed(feed: Feed, delta: str, components: tuple[str, ...], keep: frozenset[str]) -> Document:
     names = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     row, shares = shown_units(feed, keep)
     return {
@@ -155,7 +155,7 @@ def _feed(feed: Feed, components: tuple[str, ...], keep: frozenset[str]) -> Docu
             {"component": name, "term": show(share)} for name, share in zip(fed(feed, components), shares, strict=True)
         ],
         "supports": feed.supports,
-        "delta": delta_rule(feed),
+        "delta": delta,
     }
 
 

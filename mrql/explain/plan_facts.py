@@ -35,7 +35,7 @@ from mrql.rewrite.analysis.infer_merge import infer
 from mrql.rewrite.analysis.multilinear import label_occurrences
 from mrql.rewrite.passes import Trace
 from mrql.rewrite.pipeline import normal_form
-from mrql.rewrite.plan.circuit import Circuit, circuit_of
+from mrql.rewrite.plan.circuit import Circuit, delta_rule
 from mrql.rewrite.plan.cost import Cost, Work
 from mrql.rewrite.plan.labels import component_names, occurrence_names
 from mrql.rewrite.plan.plan import DerivedStream, Plan, Shape, Stage
@@ -78,6 +78,8 @@ class StageFacts:
     cost: Cost
     reason: str | None
     differences: tuple[Difference, ...]
+    deltas: tuple[str, ...]
+    """How the rows of each feed change."""
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -164,7 +166,7 @@ def author_names(trace: Trace) -> frozenset[str]:
 
 def facts_of(trace: Trace) -> Facts:
     """What there is to say about how a query became its plan."""
-    plan, circuit = trace.plan, circuit_of(trace.plan)
+    plan, circuit = trace.plan, trace.circuit
     span, keep = plan.query.span, author_names(trace)
     passes = tuple(
         PassFacts(step.name, step.source, tidy(step.after, keep) if step.has_changed else None) for step in trace.steps
@@ -181,6 +183,7 @@ def _stage_facts(stage: Stage, circuit: Circuit, keep: frozenset[str]) -> StageF
     derivation, lineage = stage.derivation, lineage_of(stage, keep)
     cost, reason = circuit.cost(stage.name)
     staged = bool(circuit.plan.derived_for(stage))
+    forms = [circuit.of_feed(stage.name, i).form for i in range(len(stage.feeds))]
     return StageFacts(
         stage=stage,
         components=component_names(stage),
@@ -193,7 +196,8 @@ def _stage_facts(stage: Stage, circuit: Circuit, keep: frozenset[str]) -> StageF
         works=circuit.works(stage.name),
         cost=cost,
         reason=reason,
-        differences=(*([STAGED] if staged else []), *differences(stage, lineage)),
+        differences=(*([STAGED] if staged else []), *differences(stage, lineage, forms)),
+        deltas=tuple(map(delta_rule, stage.feeds, forms)),
     )
 
 

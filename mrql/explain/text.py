@@ -12,7 +12,6 @@ from mrql.explain.differences import PRUNED, Difference
 from mrql.explain.page import Page
 from mrql.explain.plan_facts import DerivedFacts, Facts, StageFacts, without_inverse
 from mrql.explain.tables import Role, StoredColumn, StoredTable, fed
-from mrql.rewrite.plan.circuit import delta_rule
 from mrql.rewrite.plan.cost import Cost, Work
 from mrql.rewrite.plan.labels import listed
 from mrql.rewrite.plan.loop_strategy import Chosen, LoopStrategy
@@ -114,7 +113,7 @@ def _stage(page: Page, facts: StageFacts) -> None:
     page.term(f"a({', '.join(facts.read)}) =", facts.answer)
     page.gap()
     page.line("Δh, which a batch merges into the state with ⊗")
-    page.table((delta_rule(feed), f"→ {_computed(facts, i)}") for i, feed in enumerate(stage.feeds))
+    page.table((delta, f"→ {_computed(facts, i)}") for i, delta in enumerate(facts.deltas))
     page.gap()
     page.line("what is stored")
     page.table(map(_table_row, facts.tables))

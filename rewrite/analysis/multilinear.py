@@ -12,6 +12,8 @@ exactly once. Each occurrence counts as a stream of its own, so a self-join is a
 
 from __future__ import annotations
 
+from enum import Enum
+
 import attrs
 
 from mrql.algebra import types as ty
@@ -171,3 +173,16 @@ def delta_choices(changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
         for i in range(n)
         if changed[i]
     )
+
+
+class DeltaForm(Enum):
+    """Which summands a change of several inputs is the sum of. All forms give the same rows, once they are added up."""
+
+    CHANGES = "changes"
+    """One for each change (`delta_choices`)."""
+    THERE = "what is there"
+    """Those of rows that are there at the same time only (`choices_that_are_there`)."""
+
+    def choices(self, changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
+        """For each summand, which version of each input it reads, by which inputs have changed."""
+        return delta_choices(changed) if self is DeltaForm.CHANGES else choices_that_are_there(changed)

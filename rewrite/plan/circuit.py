@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import Enum, Flag, auto
 from functools import cached_property
+from weakref import WeakValueDictionary
 
 import attrs
 
@@ -26,9 +27,10 @@ from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.notation.printer import show_type
 from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
-from mrql.rewrite.analysis.multilinear import delta_choices
+from mrql.rewrite.analysis.multilinear import DeltaForm
 from mrql.rewrite.plan.cost import Cost, Work, bag_work, change_work, groups_work, join_work, most, table_join_work
 from mrql.rewrite.plan.delta_rules import DeltaRules, Rule, delta_rules
+from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
 from mrql.rewrite.plan.labels import component_names, feed_name, input_names, joined_tables, listed, sign
 from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
 
@@ -119,6 +121,12 @@ class Operator:
     """The label of the input that it keeps."""
     component: int | None = None
     """The number of the component that it keeps."""
+    access: Access = Access.ONCE
+    """How batches read and change what it keeps."""
+    pairs_may_fail: bool = False
+    """Whether it joins, and computes something of the rows that it puts together that may end in an error."""
+    form: DeltaForm = DeltaForm.CHANGES
+    """The summands of its rule, where it joins."""
 
     @property
     def cost(self) -> Cost:
@@ -152,9 +160,31 @@ class Circuit:
     def by_id(self) -> dict[str, Operator]:
         return {operator.id: operator for operator in self.operators}
 
+    @cached_property
+    def _of_stages(self) -> dict[str, tuple[Operator, ...]]:
+        names = [stage.name for stage in self.plan.stages]
+        return {name: tuple(operator for operator in self.operators if operator.stage == name) for name in names}
+
     def of_stage(self, name: str) -> tuple[Operator, ...]:
         """The operators of a stage."""
-        return tuple(operator for operator in self.operators if operator.stage == name)
+        return self._of_stages[name]
+
+    def of_feed(self, stage: str, feed: int) -> Operator:
+        """The operator whose output are the rows of a feed, by its number in the stage."""
+        return next(o for o in self.of_stage(stage) if o.feed == feed and o.kind is not OperatorKind.INDEX)
+
+    def index(self, stage: str, feed: int, label: str) -> Operator:
+        """The operator that keeps an input of a join."""
+        return next(o for o in self.of_stage(stage) if o.feed == feed and o.input == label)
+
+    def groups(self, stage: str) -> Operator:
+        """The operator that keeps the groups, or the totals, of a stage."""
+        kinds = OperatorKind.AGGREGATE, OperatorKind.DISTINCT
+        return next(o for o in self.of_stage(stage) if o.kind in kinds)
+
+    def bag(self, stage: str, component: int) -> Operator:
+        """The operator that keeps a component that is a bag."""
+        return next(o for o in self.of_stage(stage) if o.component == component)
 
     def works(self, stage: str) -> tuple[Work, ...]:
         """What a batch has to do for a stage, if it has rows of one of the stage's streams; otherwise nothing."""
@@ -169,8 +199,19 @@ class Circuit:
         return self.by_id[name].works[0]
 
 
+_KNOWN = WeakValueDictionary[int, Circuit]()
+"""The circuits of plans that are in use, by the identity of the plan: a circuit has its plan, so no other gets that."""
+
+
 def circuit_of(plan: Plan) -> Circuit:
-    """The circuit of a plan."""
+    """The circuit of a plan, which is made once as long as somebody has it."""
+    known = _KNOWN.get(id(plan))
+    if known is None:
+        known = _KNOWN[id(plan)] = _circuit_of(plan)
+    return known
+
+
+def _circuit_of(plan: Plan) -> Circuit:
     stages = plan.stages
     parts = [part for loop in plan.feedbacks for part in loop.parts]
     answer = delta_rules(plan.answer, stages)
@@ -179,7 +220,7 @@ def circuit_of(plan: Plan) -> Circuit:
     values = {part.fed.name: delta_rules(part.value, stages) for part in parts}
     carried = frozenset[str]().union(*map(plan.inside, plan.feedbacks))
     access = {stage.name: _access(stage, plan, carried) for stage in stages}
-    operators = tuple(_operators(plan, answer, derived, values))
+    operators = tuple(_operators(plan, answer, derived, values, access))
     return Circuit(plan, operators, answer, derived, starts, values, access)
 
 
@@ -194,7 +235,11 @@ def _access(stage: Stage, plan: Plan, carried: frozenset[str]) -> Access:
 
 
 def _operators(
-    plan: Plan, answer: DeltaRules, derived: Mapping[str, DeltaRules], values: Mapping[str, DeltaRules]
+    plan: Plan,
+    answer: DeltaRules,
+    derived: Mapping[str, DeltaRules],
+    values: Mapping[str, DeltaRules],
+    access: Mapping[str, Access],
 ) -> Iterator[Operator]:
     for name, t in sorted(plan.streams.items()):
         yield _source(name, t, plan)
@@ -208,15 +253,18 @@ def _operators(
             given = tuple(sorted(values[part.fed.name].reads | part.start_reads))
             rule = f"what differs from it by more than {carried.threshold} is fed back, step by step ([DBSP] §5)"
             kept = Stored(item_type(part.fed.type))
-            yield Operator(part.fed.name, OperatorKind.DELAY, given, Linearity.NONLINEAR, rule, kept=kept)
+            delay = Operator(part.fed.name, OperatorKind.DELAY, given, Linearity.NONLINEAR, rule, kept=kept)
+            yield attrs.evolve(delay, access=Access.STEPS)
     said: set[str] = set()
     for stage in plan.stages:
         recursion = plan.recursion_of(stage)
         for each in plan.derived_for(stage):
             if each.name not in said:
                 said.add(each.name)
-                yield _made(each.name, OperatorKind.DIFFERENTIATE, derived[each.name], plan)
-        yield from _stage(stage)
+                made = _made(each.name, OperatorKind.DIFFERENTIATE, derived[each.name], plan)
+                # Of what it keeps back, elements that are alike lie together, as those of a delay.
+                yield attrs.evolve(made, access=Access.STEPS) if each.threshold.is_given else made
+        yield from _stage(stage, plan, access[stage.name])
         if recursion is not None and recursion.name not in said:
             said.add(recursion.name)
             yield _made(recursion.name, OperatorKind.DIFFERENTIATE, derived[recursion.name], plan)
@@ -232,12 +280,18 @@ def _source(name: str, t: Type, plan: Plan) -> Operator:
         rule = (
             f"the batch, each row beside the one that there is with its {listed(key.fields)}, which it replaces{later}"
         )
-        return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule, kept=Stored(item_type(t)))
+        return _looked_up(name, rule, t)
     if name in plan.trusted:
         rule = "the batch, without what comes and goes in it; deletions are trusted, and nothing is kept of it"
         return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule)
     rule = "the batch, held against the rows that are there: one that goes has to be one of them"
-    return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule, kept=Stored(item_type(t)))
+    return _looked_up(name, rule, t)
+
+
+def _looked_up(name: str, rule: str, t: Type) -> Operator:
+    """A source of which it is kept which rows there are."""
+    source = Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule, kept=Stored(item_type(t)))
+    return attrs.evolve(source, access=Access.LOOKED_UP)
 
 
 def _made(id: str, kind: OperatorKind, rules: DeltaRules, plan: Plan) -> Operator:
@@ -249,11 +303,12 @@ def _made(id: str, kind: OperatorKind, rules: DeltaRules, plan: Plan) -> Operato
     return Operator(id, kind, given, linearity, rule.value, (work,))
 
 
-def _stage(stage: Stage) -> Iterator[Operator]:
+def _stage(stage: Stage, plan: Plan, access: Access) -> Iterator[Operator]:
     """The operators of a stage: those of its feeds, then what it keeps."""
     given = []
     for i, (feed, number) in enumerate(zip(stage.feeds, _numbers(stage), strict=True)):
-        operators = [attrs.evolve(operator, feed=i) for operator in _feed(stage, feed, number)]
+        found = _join(stage, feed, number, plan, access) if len(feed.rows.inputs) > 1 else _map(stage, feed, number)
+        operators = [attrs.evolve(operator, feed=i) for operator in found]
         given.append(operators[-1].id)
         yield from operators
     names = component_names(stage)
@@ -265,15 +320,15 @@ def _stage(stage: Stage) -> Iterator[Operator]:
         rule = f"merged with the state by ⊗ = {stage.merge}, key by key ([MRQL] §8)"
         if kind is OperatorKind.DISTINCT:
             rule = "a key comes with its first row and goes with its last ([DBSP] Prop. 4.7)"
-        yield Operator(
-            stage.name, kind, tuple(given), Linearity.NONLINEAR, rule, (groups_work(stage),), kept, stage.name
-        )
+        groups = Operator(stage.name, kind, tuple(given), Linearity.NONLINEAR, rule, (groups_work(stage),), kept)
+        yield attrs.evolve(groups, stage=stage.name, access=access)
     for i in bags:
         id = stage.name if stage.shape is Shape.BAG else f"{stage.name}.{names[i]}"
         kept = Stored(stage.key_type, stage.components[i].type)
         work = bag_work(names[i])
         bag = Operator(id, OperatorKind.BAG, tuple(given), Linearity.LINEAR, "⊎ of the change", (work,), kept)
-        yield attrs.evolve(bag, stage=stage.name, component=i)
+        # It is read as a whole, or step by step: nothing is looked up in it that a batch touches little of.
+        yield attrs.evolve(bag, stage=stage.name, component=i, access=access & Access.STEPS)
 
 
 def _numbers(stage: Stage) -> list[str]:
@@ -283,37 +338,61 @@ def _numbers(stage: Stage) -> list[str]:
     return [f".{joins[: i + 1].count(is_join)}" if joins.count(is_join) > 1 else "" for i, is_join in enumerate(joins)]
 
 
-def _feed(stage: Stage, feed: Feed, suffix: str) -> Iterator[Operator]:
-    """The operators of a feed; what the last one gives are its rows."""
-    tables = joined_tables(feed)
-    read = {t.name for t in subterms(feed.rows.body) if isinstance(t, Stream) and t.static}
-    if len(feed.rows.inputs) <= 1:
-        given = (*(each.stream for each in feed.rows.inputs), *sorted(read))
-        works: tuple[Work, ...] = (table_join_work(tables),) if feed.rows.inputs and tables else ()
-        rule = "the same of the change" if feed.rows.inputs else "once: it is over static tables alone"
-        id = f"{stage.name}.map{suffix}"
-        yield Operator(id, OperatorKind.FILTER_MAP, given, Linearity.LINEAR, rule, works, stage=stage.name)
-        return
+def _map(stage: Stage, feed: Feed, suffix: str) -> Iterator[Operator]:
+    """The operator of a feed of one input, or of none."""
+    tables, inputs = joined_tables(feed), feed.rows.inputs
+    given = (*(each.stream for each in inputs), *_tables_of(feed))
+    works = (table_join_work(tables),) if inputs and tables else ()
+    rule = "the same of the change" if inputs else "once: it is over static tables alone"
+    id = f"{stage.name}.map{suffix}"
+    yield Operator(id, OperatorKind.FILTER_MAP, given, Linearity.LINEAR, rule, works, stage=stage.name)
+
+
+def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> Iterator[Operator]:
+    """The operators of a feed of several inputs: what is kept of each, then their join, whose output are its rows."""
+    # Where a batch touches little of a state, what it joins with is looked up as in the steps of a loop.
+    looked_up = Access.ONCE if access == Access.ONCE else Access.STEPS
     sides = []
     for each, name in zip(feed.rows.inputs, input_names(feed), strict=True):
         id = f"{stage.name}{suffix}.{name}"
         sides.append(id)
         kept = Stored(*_pair(each.term))
         index = Operator(id, OperatorKind.INDEX, (each.stream,), Linearity.LINEAR, "⊎ of the change", (), kept)
-        yield attrs.evolve(index, stage=stage.name, input=each.label)
+        yield attrs.evolve(index, stage=stage.name, input=each.label, access=looked_up)
+    tables = joined_tables(feed)
     works = (join_work(feed), *([table_join_work(tables)] if tables else []))
-    given = (*sides, *sorted(read))
-    id = f"{stage.name}.join{suffix}"
-    yield Operator(id, OperatorKind.JOIN, given, Linearity.BILINEAR, delta_rule(feed), works, stage=stage.name)
+    # The steps of a loop are counted, and numbers of them leave no range.
+    fails = may_fail_for_pairs(feed, overflows=Access.STEPS not in access)
+    form = DeltaForm.THERE if fails and any(_may_lose(i.stream, plan) for i in feed.rows.inputs) else DeltaForm.CHANGES
+    rule, given = delta_rule(feed, form), (*sides, *_tables_of(feed))
+    join = Operator(f"{stage.name}.join{suffix}", OperatorKind.JOIN, given, Linearity.BILINEAR, rule, works)
+    yield attrs.evolve(join, stage=stage.name, pairs_may_fail=fails, form=form)
 
 
-def delta_rule(feed: Feed) -> str:
-    """The change of a feed's rows, one summand for each input: `ΔS ⋈ T ⊎ S' ⋈ ΔT` ([DBSP] Thm 3.4)."""
+def _tables_of(feed: Feed) -> list[str]:
+    """The static tables that the rows of a feed read, in any way."""
+    return sorted({t.name for t in subterms(feed.rows.body) if isinstance(t, Stream) and t.static})
+
+
+def _may_lose(stream: str, plan: Plan) -> bool:
+    """Whether rows of a stream may go again: what is derived of states changes as these do, to and fro."""
+    return stream in plan.shrinking or stream not in plan.streams
+
+
+_WRITTEN = {"delta": "Δ{0}", "new": "{0}'", "old": "{0}", "came": "Δ⁺{0}", "went": "Δ⁻{0}", "kept": "({0}∩{0}')"}
+"""How the versions of an input are written: Δ⁻ are the rows that go, of negative weights."""
+
+
+def delta_rule(feed: Feed, form: DeltaForm = DeltaForm.CHANGES) -> str:
+    """The change of a feed's rows as a sum, `ΔS ⋈ T ⊎ S' ⋈ ΔT` ([DBSP] Thm 3.4), with the summands of a form.
+
+    An engine may take the inputs in another order, that in which it knows their changes. The reference engine, whose
+    bags have no negative weights, always takes the rows that are there.
+    """
     names = input_names(feed)
-    written = {"delta": "Δ{}", "new": "{}'", "old": "{}"}
     summands = [
-        sign(feed).join([*(written[c].format(n) for c, n in zip(choice, names, strict=True)), *joined_tables(feed)])
-        for choice in delta_choices((True,) * len(names))
+        sign(feed).join([*(_WRITTEN[c].format(n) for c, n in zip(choice, names, strict=True)), *joined_tables(feed)])
+        for choice in form.choices((True,) * len(names))
     ]
     return " ⊎ ".join(summands) or f"{feed_name(feed)}, once"
 

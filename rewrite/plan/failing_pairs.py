@@ -2,7 +2,8 @@
 
 The delta rule may put rows together that were never there at the same time, one that a batch brings and one that it
 takes away, and takes that back in another summand. An error is not taken back. Such a join reads its inputs as
-`choices_that_are_there` says, and of each the rows that are there.
+`choices_that_are_there` says, and of each the rows that are there, where one of them may lose rows: the circuit says so
+of each (`circuit.py`).
 
 What leaves its range counts only where it is computed from several inputs: of a row alone it hardly ever does
 (`algebra/evaluation/may_fail.py`), and to read what is there of a large state is to read all of it.

@@ -177,7 +177,7 @@ class SparkStates:
             for ledger in self.view.states.ledgers:
                 if ledger.stream in restored.ledgers:
                     saved = restored.ledgers[ledger.stream]
-                    rows = reader.table(saved.tables["rows"], Access.LOOKED_UP)
+                    rows = reader.table(saved.tables["rows"], ledger.access)
                     ledger.restore(layout_from_json(saved.form["keys"]), rows)
 
 
@@ -316,7 +316,7 @@ def _load_stage(state: StageState, saved: SavedState, reader: CheckpointReader) 
     state.keys = None if form["keys"] is None else Keys(layout_from_json(form["keys"]), "k")
     state.groups = tables.get("groups")
     if state.groups is not None:
-        state.groups.access = state.access
+        state.groups.access = state.circuit.groups(state.stage.name).access
     state.bag_shapes = {int(i): layout_from_json(shape) for i, shape in form["bags"].items()}
     state.bags = {i: tables[f"bag-{i}"] for i in state.bag_shapes}
     labels = {(feed, number): label for _, feed, number, label in _inputs(state)}

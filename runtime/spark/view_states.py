@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.terms import Stream, element_type
 from mrql.rewrite.analysis.multilinear import Input
-from mrql.rewrite.plan.circuit import circuit_of
+from mrql.rewrite.plan.circuit import Access, circuit_of
 from mrql.rewrite.plan.plan import Feedback, Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual
@@ -53,15 +53,7 @@ class ViewStates:
         self.plans = plans
         inputs: dict[Input, InputState] = {}
         self.stages = [
-            StageState(
-                stage,
-                spark,
-                tables,
-                columns,
-                plans,
-                access=self.circuit.access[stage.name],
-                shared=inputs if shared else None,
-            )
+            StageState(stage, self.circuit, spark, tables, columns, plans, shared=inputs if shared else None)
             for stage in plan.stages
         ]
         self.transaction = Transaction(self.snapshots())
@@ -69,18 +61,29 @@ class ViewStates:
         self.deltas = Deltas(self.circuit, spark, plans, tables, columns, self.stages, self.transaction.temporaries)
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
         """What is fed back of each loop that is carried over."""
-        self.upserts = [UpsertedRows(name, key, plans) for name, key in sorted(plan.keyed.items())]
-        self.withheld = {derived.name: WithheldChanges(derived, self.deltas) for derived in plan.withholding}
+        self.upserts = [UpsertedRows(name, key, plans, self._access(name)) for name, key in sorted(plan.keyed.items())]
+        self.withheld = {
+            derived.name: WithheldChanges(derived, self.deltas, self._in_groups(derived.stream))
+            for derived in plan.withholding
+        }
         self.ledgers: list[Ledger | UpsertedRows] = [
-            Ledger(name, element_type(Stream(name, plan.streams[name])), plans) for name in sorted(plan.looked_up)
+            Ledger(name, element_type(Stream(name, plan.streams[name])), plans, self._access(name))
+            for name in sorted(plan.looked_up)
         ]
         self.ledgers += self.upserts
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
         self.ledgers += [each.ledger for each in self.withheld.values()]
 
     def _carried(self, part: Feedback, threshold: Threshold) -> FeedbackState:
-        ledger = Ledger(part.fed.name, element_type(part.fed), self.plans, in_groups=True)
-        return FeedbackState(part, ledger, self.deltas, threshold)
+        return FeedbackState(part, self._in_groups(part.fed), self.deltas, threshold)
+
+    def _in_groups(self, stream: Stream) -> Ledger:
+        """A ledger of which the elements that are alike lie together."""
+        return Ledger(stream.name, element_type(stream), self.plans, self._access(stream.name), in_groups=True)
+
+    def _access(self, operator: str) -> Access:
+        """How batches read and change what an operator keeps."""
+        return self.circuit.by_id[operator].access
 
     # --- a batch as a transaction -------------------------------------------------------------
 

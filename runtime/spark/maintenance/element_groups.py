@@ -62,10 +62,10 @@ class ElementGroups:
         parts = enumerate(atoms(canonical(Expressions(), value)))
         return [part.key for i, part in parts if i not in self.keys.apart] == [part.key for part in atoms(key.value)]
 
-    def table(self, plans: Plans) -> Table:
+    def table(self, plans: Plans, access: Access) -> Table:
         """A table of such rows, which lie by what makes them alike."""
         schema = TableSchema.weighted(self.keys.names, self.lie_by, numbers=self.numbers)
-        return Table(plans, schema, access=Access.STEPS)
+        return Table(plans, schema, access=access)
 
     def rows(self, sides: Sequence[Frame], plans: Plans) -> Relation:
         """The rows of a change, moved to where those that are like them are; if they come of a state, and what makes
@@ -126,7 +126,7 @@ def element_groups_of(ledger: Ledger, value: Layout) -> ElementGroups:
 def table_of(ledger: Ledger, element_groups: ElementGroups) -> Table:
     """The table of a ledger, in which elements that are alike lie together."""
     if ledger.table is None:
-        ledger.table = element_groups.table(ledger.plans)
+        ledger.table = element_groups.table(ledger.plans, ledger.access)
     ledger.table.shrinks = True
     return ledger.table
 

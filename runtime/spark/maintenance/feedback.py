@@ -233,7 +233,7 @@ class FeedbackState:
 
     def _pending_in(self, element_groups: ElementGroups) -> Table:
         if self.pending is None:
-            self.pending = element_groups.table(self.changes.plans)
+            self.pending = element_groups.table(self.changes.plans, self.ledger.access)
             self.pending.shrinks = True
         return self.pending
 

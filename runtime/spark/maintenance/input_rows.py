@@ -43,6 +43,8 @@ class Ledger:
     stream: str
     item: Type
     plans: Plans
+    access: Access
+    """How batches read and change it."""
     in_groups: bool = False
     """Whether the rows themselves are asked for, those that are alike but for their numbers together
     (`element_groups.py`)."""
@@ -109,7 +111,7 @@ class Ledger:
             schema = TableSchema.weighted(DIGEST, DIGEST[:1], gathers=False)
         else:
             schema = TableSchema.weighted(keys.names)
-        return Table(self.plans, schema, access=Access.LOOKED_UP)
+        return Table(self.plans, schema, access=self.access)
 
     @staticmethod
     def _digests(keys: Keys) -> list[str]:

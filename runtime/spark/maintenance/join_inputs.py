@@ -35,6 +35,11 @@ CHANGES = ("delta", "came", "went")
 """The versions of an input that are a batch's."""
 
 
+def only_grown(versions: Versions) -> Versions:
+    """The versions for `choices_that_are_there` of an input that has never lost a row: what came is the change."""
+    return {**versions, "came": versions["delta"], "went": None, "kept": versions["old"]}
+
+
 @attrs.define
 class InputState:
     """What a join keeps of one input: its rows as (key…, element…, weight)."""

@@ -16,9 +16,8 @@ from pyspark.sql import SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.terms import Term, Var, element_type
-from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there, delta_choices
-from mrql.rewrite.plan.circuit import Access
-from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
+from mrql.rewrite.analysis.multilinear import DeltaForm, Input
+from mrql.rewrite.plan.circuit import Access, Circuit
 from mrql.rewrite.plan.plan import Component, Feed, Shape, Stage
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.row_values import attached
@@ -39,7 +38,7 @@ from mrql.runtime.spark.expressions.layout import (
     unquote,
     with_columns,
 )
-from mrql.runtime.spark.maintenance.join_inputs import CHANGES, InputState, Versions
+from mrql.runtime.spark.maintenance.join_inputs import CHANGES, InputState, Versions, only_grown
 from mrql.runtime.spark.maintenance.keyed_elements import with_key
 from mrql.runtime.spark.maintenance.snapshot import BagRows, Snapshot, TableSnapshot
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, fit, numbered, retracting
@@ -71,6 +70,8 @@ class StageState:
     """The state of a stage on Spark."""
 
     stage: Stage
+    circuit: Circuit
+    """How batches read and change what it keeps, and by which rule they come to it."""
     spark: SparkSession
     tables: Mapping[str, Frame]
     columns: ColumnNames
@@ -85,15 +86,11 @@ class StageState:
     """What the joins of all stages keep of inputs, once of each; None where each stage is to keep its own."""
     steps: int = 0
     """How many steps it has taken, in all batches."""
-    access: Access = Access.ONCE
-    """How a batch reads and changes it."""
-    failing: dict[int, bool] = attrs.Factory(dict)
-    """Which feeds, by their numbers, may fail for rows that they put together, of those that were asked for it."""
 
     @property
     def in_steps(self) -> bool:
         """Whether a batch changes it step by step."""
-        return Access.STEPS in self.access
+        return Access.STEPS in self.circuit.access[self.stage.name]
 
     # --- a batch ------------------------------------------------------------------------------
 
@@ -119,13 +116,11 @@ class StageState:
         versions = {read.label: self._versions(index, read, changed.get(read.label)) for read in feed.rows.inputs}
         # A change that is known sooner is joined with the others as they were, and so need not wait for them.
         labels = [*changed, *(label for label in versions if label not in changed)]
-        choices = delta_choices
-        inputs = {read.label: self._input(index, read) for read in feed.rows.inputs}
-        if any(state.shrinks for state in inputs.values()) and self._may_fail(index, feed):
-            choices = choices_that_are_there
-            versions = {label: state.there(changed=label in changed) for label, state in inputs.items()}
+        form = self.circuit.of_feed(self.stage.name, index).form
+        if form is DeltaForm.THERE:
+            versions = self._there(index, feed, changed, versions)
         shares = []
-        for choice in choices(tuple(label in changed for label in labels)):
+        for choice in form.choices(tuple(label in changed for label in labels)):
             chosen = {label: versions[label][which] for label, which in zip(labels, choice, strict=True)}
             present = {name: frame for name, frame in chosen.items() if frame is not None}
             if len(present) == len(chosen):  # a join with nothing is nothing
@@ -133,12 +128,14 @@ class StageState:
                 shares.append(self._share(index, feed, present, source))
         return shares
 
-    def _may_fail(self, index: int, feed: Feed) -> bool:
-        """Whether the rows that a feed puts together may make it fail; found out once, and not in each batch."""
-        if index not in self.failing:
-            # The steps of a loop are counted, and numbers of them leave no range.
-            self.failing[index] = may_fail_for_pairs(feed, overflows=not self.in_steps)
-        return self.failing[index]
+    def _there(
+        self, index: int, feed: Feed, changed: Mapping[str, Frame], versions: Mapping[str, Versions]
+    ) -> dict[str, Versions]:
+        """The versions of the inputs in which no row takes back another: as they are until one has lost a row."""
+        inputs = {read.label: self._input(index, read) for read in feed.rows.inputs}
+        if any(state.shrinks for state in inputs.values()):
+            return {label: state.there(changed=label in changed) for label, state in inputs.items()}
+        return {label: only_grown(version) for label, version in versions.items()}
 
     def _share(self, index: int, feed: Feed, sources: Mapping[str, Frame], changed: str | None = None) -> FeedDelta:
         compiler = self._compiler(sources)
@@ -171,7 +168,8 @@ class StageState:
             old = state.frame(state.table.rows() if state.table else None)
             return {"old": old, "new": old, "delta": None}
         if state.last is None or state.last[0] is not delta:
-            state.last = delta, self._changed(state, read, delta)
+            access = self.circuit.index(self.stage.name, feed, read.label).access
+            state.last = delta, self._changed(state, read, delta, access)
         return state.last[1]
 
     def _input(self, feed: int, read: Input) -> InputState:
@@ -193,12 +191,10 @@ class StageState:
             if own is not None:
                 self.inputs[feed, read.label] = shared[read]
 
-    def _changed(self, state: InputState, read: Input, delta: Frame) -> Versions:
+    def _changed(self, state: InputState, read: Input, delta: Frame, access: Access) -> Versions:
         compiler = self._compiler({read.label: delta})
         change = compiler.bag(read.term)
         if state.table is None:
-            # Where a batch touches little of a state, what it joins with is looked up as in the steps of a loop.
-            access = Access.ONCE if self.access == Access.ONCE else Access.STEPS
             state.set_up(self.plans, read, change, compiler.expressions, access)
         return state.add(read, change, compiler.expressions)
 
@@ -235,7 +231,7 @@ class StageState:
             self.groups = self._group_table()
         self.groups.changed_in = self.steps
         self.groups.shrinks |= any(share.shrinks for share in shares)
-        together = Access.SPARSE in self.access and bool(self.groups.schema.keys) and bool(self.groups.runs)
+        together = Access.SPARSE in self.groups.access and bool(self.groups.schema.keys) and bool(self.groups.runs)
         if together:
             # Each is likely to be of few rows: to move and to add up those of each by themselves costs more than these.
             changes = self._changes_together(self.groups, shares)
@@ -257,7 +253,7 @@ class StageState:
         # A total is there also when nothing is.
         measures = (*supports, *values, mark())
         schema = TableSchema(keys, keys, measures, alive if keys else "true", marked=True)
-        return Table(self.plans, schema, access=self.access)
+        return Table(self.plans, schema, access=self.circuit.groups(self.stage.name).access)
 
     def _support(self, component: int) -> str:
         """The condition under which there are rows behind a component: without them, nothing is left of it."""
@@ -355,7 +351,7 @@ class StageState:
     def _bag_table(self, index: int) -> Table:
         elements = tuple(unquote(atom) for atom in atoms(self.bag_shapes[index]))
         schema = TableSchema.weighted((*self._key_names, *elements), self._key_names)
-        return Table(self.plans, schema, access=self.access & Access.STEPS)
+        return Table(self.plans, schema, access=self.circuit.bag(self.stage.name, index).access)
 
     # --- what others see of it ----------------------------------------------------------------
 

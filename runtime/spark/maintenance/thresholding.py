@@ -35,10 +35,7 @@ class WithheldChanges:
 
     derived: DerivedStream
     changes: Deltas
-    ledger: Ledger = attrs.Factory(
-        lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.changes.plans, in_groups=True),
-        takes_self=True,
-    )
+    ledger: Ledger
     """The rows that are withheld, or those that were passed on; they are kept in a checkpoint."""
     measured: tuple[list[Run], Residual] | None = None
     """How far what is withheld goes, in some runs, once that was asked."""

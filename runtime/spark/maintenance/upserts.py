@@ -37,6 +37,8 @@ class UpsertedRows:
     stream: str
     key: RowKey
     plans: Plans
+    access: Access
+    """How batches read and change it."""
     table: Table | None = None
     columns: KeyedColumns | None = None
     latest: Run | None = None
@@ -63,7 +65,7 @@ class UpsertedRows:
         if self.table is None or self.columns is None:
             self.columns = KeyedColumns.of(self.key, canonical(Expressions(), change.value))
             schema = TableSchema.weighted(self.columns.all, self.columns.of_key, gathers=False)
-            self.table = Table(self.plans, schema, shrinks=True, access=Access.LOOKED_UP)
+            self.table = Table(self.plans, schema, shrinks=True, access=self.access)
         columns = self.columns
         self.latest = Run.of(self.plans, columns.latest(self.table.partitioned(columns.rows(change))))
         found = self.table.lookup(self.latest.relation)

@@ -7,6 +7,8 @@ from itertools import chain, combinations
 import pytest
 
 import mrql
+from mrql.explain import explain_json, explain_trace
+from mrql.rewrite.analysis.multilinear import DeltaForm
 from mrql.rewrite.plan.circuit import Access, Circuit, Linearity, OperatorKind, circuit_of
 from mrql.rewrite.plan.cost import Cost
 from mrql.rewrite.plan.delta_rules import Rule, linear_stage, row_by_row, touched_stage
@@ -51,6 +53,50 @@ def test_the_operators_of_a_join_under_groups() -> None:
     assert found.by_id["answer"].rule == Rule.KEYS.value
 
 
+DIVIDED = "select (a, sum(d / b)) from (a, b) in S, (c, d) in T where a = c group by a"
+
+
+def test_a_join_that_may_fail_meets_what_is_there() -> None:
+    """Only where a row may go again: until then, each pair that there is stays."""
+    join = circuit(DIVIDED, shrinking=frozenset("T")).by_id["X1.join"]
+    assert (join.pairs_may_fail, join.form) == (True, DeltaForm.THERE)
+    assert join.rule == "Δ⁺S ⋈ T' ⊎ Δ⁻S ⋈ T ⊎ (S∩S') ⋈ Δ⁺T ⊎ (S∩S') ⋈ Δ⁻T"
+    grows = circuit(DIVIDED).by_id["X1.join"]
+    assert (grows.pairs_may_fail, grows.form, grows.rule) == (True, DeltaForm.CHANGES, "ΔS ⋈ T ⊎ S' ⋈ ΔT")
+    kept = circuit(DIVIDED.replace("d / b", "d"), shrinking=frozenset("T")).by_id["X1.join"]
+    assert (kept.pairs_may_fail, kept.form) == (False, DeltaForm.CHANGES)
+
+
+def test_what_is_derived_may_lose_rows() -> None:
+    """A group's value takes the place of the one before."""
+    nested = "(select (a, max(b)) from (a, b) in S group by a)"
+    found = circuit(DIVIDED.replace("(a, b) in S", f"(a, b) in {nested}"))
+    (join,) = (o for o in found.operators if o.kind is OperatorKind.JOIN)
+    assert join.form is DeltaForm.THERE
+
+
+def test_explain_says_the_rule_that_is_run() -> None:
+    query = mrql.compile(DIVIDED, S="{(long, long)}", T="{(long, long)}")
+    trace = planned(query.term, shrinking=frozenset("T"))
+    rule = trace.circuit.by_id["X1.join"].rule
+    assert explain_json(trace)["stages"][0]["feeds"][0]["delta"] == rule
+    assert rule in explain_trace(trace, width=200)
+
+
+def test_what_is_kept_says_how_it_is_read() -> None:
+    """What a loop reads step by step is looked up in its steps; of a bag that is not, nothing is looked up."""
+    once = circuit(
+        "select (a, count(d)) from (a, b) in S, (c, d) in T where b = c group by a", shrinking=frozenset("S")
+    )
+    read = {o.id: o.access for o in once.operators if o.kept is not None}
+    assert read == {"S": Access.LOOKED_UP, "X1.S": Access.ONCE, "X1.T": Access.ONCE, "X1": Access.ONCE}
+    steps = circuit(WAYS, shrinking=frozenset("S"), strategy=LoopStrategy.FIXPOINT)
+    assert {o.access for o in steps.operators if o.kind is OperatorKind.INDEX and "F" in o.inputs} == {Access.STEPS}
+    ranks = circuit(RANKS, shrinking=frozenset("S"), strategy=LoopStrategy.DIFFUSE)
+    assert {o.access for o in ranks.operators if o.kind is OperatorKind.INDEX} == {Access.STEPS}
+    assert {o.access for o in ranks.operators if o.kind is OperatorKind.DELAY} == {Access.STEPS}
+
+
 def test_what_may_lose_rows_is_kept() -> None:
     found = circuit("select (a, sum(b)) from (a, b) in S group by a", shrinking=frozenset("S"))
     assert str(found.by_id["S"].kept) == "how many there are by (long, long)"
@@ -89,7 +135,8 @@ def test_a_circuit_hangs_together(construct: Construct) -> None:
     found = circuit_of(plan)
     assert len(found.by_id) == len(found.operators)
     assert {given for o in found.operators for given in o.inputs} <= found.by_id.keys()
-    assert found.operators == circuit_of(plan).operators
+    assert found is circuit_of(plan)
+    assert found.operators == circuit_of(plan_of(construct)).operators
     assert {stage.name for stage in plan.stages} <= found.by_id.keys()
 
 

@@ -29,6 +29,8 @@ STREAMS = {
     "P": parse_type("{<K: long, V: double, I: {<U: long>}>}"),
     "J": parse_type("{<K: long, V: any>}"),
     "N": parse_type("{<K: long, R: <U: long>>}"),
+    "L": parse_type("{(long, long)}"),
+    "M": parse_type("{(long, long)}"),
 }
 
 BY_ROW = {

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
+from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct
 from mrql.runtime.spark.maintenance.element_groups import ElementGroups
 from mrql.runtime.spark.relation.keys import Keys
@@ -80,7 +81,10 @@ def test_numbers_are_merged_by_their_hashes(spark: SparkSession) -> None:
     rows = [(page, x, y, 0, 0, w) for page, x, y in product((1, 2), NUMBERS, NUMBERS) for w in (1, 2)]
     rows.append((1, 1.5, 1.5, 0, 0, -3))
     given = relation(spark, list(rows))
-    by_hash, by_number = ALIKE.table(plans), Table(plans, TableSchema.weighted(ALIKE.keys.names, ALIKE.lie_by))
+    by_hash, by_number = (
+        ALIKE.table(plans, Access.STEPS),
+        Table(plans, TableSchema.weighted(ALIKE.keys.names, ALIKE.lie_by)),
+    )
     assert ALIKE.numbers == ("r1", "r2")
     for table in (by_hash, by_number):
         table.shrinks = True
