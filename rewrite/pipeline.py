@@ -6,26 +6,34 @@
     INCREMENTALIZE  the largest parts that are homomorphisms of the streams: stages with a state, and an answer
     OPTIMIZE        the plan that these make
 
-Each pass is a function of a file of its own. How a deletion is merged is no pass: it is the inverse of an insertion
+Each pass is a function of a file of its own. The driver and `derive` run what stands here, by `Steps`, which checks and
+notes it. How a deletion is merged is no pass: it is the inverse of an insertion
 (`rewrite/incremental/diminish.py`), and an engine merges it as rows of the weight −1. What a stage keeps where there is
 no inverse is decided by `split`.
+
+Nor are the rewrites passes that the compiler for Spark makes when it meets a term (`runtime/spark/compiler`), as they
+depend on what is known then alone:
+
+    group_by.py     the function of a group is split once more, into aggregate functions of Spark: also in an answer,
+                    a step of a loop or a query that is run once, over rows that may take others away
+    join.py         a join by element is what its function is of a pair of elements, over the pairs that Spark makes
+    loops.py        what is the same in all steps of a loop, and worth to be kept there (`rewrite/loops/invariants.py`)
+    loop_values.py  the value of a loop that has run takes its place
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
 from mrql.algebra.analysis.variables import taken_names
-from mrql.algebra.errors import InternalError
-from mrql.algebra.notation.typecheck import check
 from mrql.algebra.row_key import RowKey
 from mrql.algebra.stack import deep
 from mrql.algebra.terms import Repeat, Term
 from mrql.rewrite.analysis.multilinear import multilinear
 from mrql.rewrite.incremental.answer import keyed_answer
-from mrql.rewrite.incremental.derive import derive
+from mrql.rewrite.incremental.derive import PartPasses, derive
 from mrql.rewrite.incremental.lineage import lineage
 from mrql.rewrite.incremental.prune_lineage import prune_lineage
 from mrql.rewrite.incremental.split import split
@@ -33,7 +41,7 @@ from mrql.rewrite.loops.diffuse import Diffused, diffuse
 from mrql.rewrite.loops.hoist_static_loops import hoist_static_loops
 from mrql.rewrite.loops.rewrite_steps import rewrite_steps
 from mrql.rewrite.loops.semi_naive import Fixpoint, fixpoint
-from mrql.rewrite.loops.strategy import LoopChoices, choose
+from mrql.rewrite.loops.strategy import choose
 from mrql.rewrite.loops.unroll import unroll
 from mrql.rewrite.normalize.band_joins import bin_bands
 from mrql.rewrite.normalize.drop_traces import drop_traces
@@ -44,12 +52,11 @@ from mrql.rewrite.normalize.prune_columns import prune_columns
 from mrql.rewrite.normalize.push_selections import push_selections
 from mrql.rewrite.normalize.unasked_totals import attempt_totals
 from mrql.rewrite.normalize.unnest_subqueries import unnest_subqueries
-from mrql.rewrite.passes import PLAN, QUERY, AnyPass, Pass, PassRun, Phase, PlanPass, Subject, TermPass, Trace
-from mrql.rewrite.plan.check_plan import check_plan
+from mrql.rewrite.passes import QUERY, AnyPass, Pass, Phase, PlanPass, Steps, TermPass, Trace
 from mrql.rewrite.plan.eager_aggregation import aggregate_eagerly
 from mrql.rewrite.plan.join_order import order_joins
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
-from mrql.rewrite.plan.plan import Plan, Shape, Stage
+from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.share_totals import share_totals
 from mrql.rewrite.plan.threshold import EPSILON, NOTHING, Threshold
 
@@ -63,7 +70,7 @@ PREPARE: tuple[TermPass, ...] = (
 # --- loops --------------------------------------------------------------------------------------
 
 
-def _as_it_is(loop: Term) -> Term:
+def _as_it_is(loop: Repeat) -> Term:
     return loop
 
 
@@ -84,7 +91,7 @@ LOOPS: dict[LoopStrategy, AnyPass] = {
     ),
     LoopStrategy.EXACT: Pass(
         "exact",
-        unroll,  # by `derive`, which keeps each step in stages of its own
+        unroll,  # in `derive`, which keeps each step in stages of its own
         "[DBSP] §6, Prop. 3.2",
         "it is asked for; the number of steps is a constant, at most 100; no condition; the loop carries bags",
     ),
@@ -233,7 +240,7 @@ ANSWER: AnyPass = Pass(
 INCREMENTALIZE: tuple[AnyPass, ...] = (CONSTANT, DERIVE, LINEAGE, SPLIT, PRUNE, FEEDS, ANSWER)
 """From the normal form to a plan.
 
-`derive` reads the query from the top, and those after it run in it, on each part that merges: a bag and a total have no
+`derive` reads the query from the top, and runs those after it on each part that merges: a bag and a total have no
 `split`, and their answer is the state. A part of the answer, or what is below a part, is read in the same way.
 """
 
@@ -284,8 +291,7 @@ class PlanOptions:
     keyed: Mapping[str, RowKey] = attrs.Factory(dict)
     """The streams of which a row replaces the one with its key, and so may lose elements; nothing is trusted there."""
     checked: bool = False
-    """Whether each pass is followed by a check: a term is to be well-scoped, well-typed and of the type that it had, a
-    plan as `check_plan` says."""
+    """Whether each pass is followed by a check (`Steps`)."""
 
     @property
     def kept_back(self) -> Threshold:
@@ -304,19 +310,21 @@ def plan_query(term: Term, options: PlanOptions = DEFAULT) -> Trace:
     Raises: UserError when the way that is asked for is not there for a loop; InternalError, naming the pass, when a
         pass breaks a term or a plan that is checked.
     """
-    prepared = _run_all(PREPARE, Phase.PREPARE, term, options.checked)
-    query = prepared[-1].after
+    prepared, optimized = Steps(options.checked), Steps(options.checked)
+    query = _run_all(PREPARE, Phase.PREPARE, term, prepared)
     around: list[Repeat] = []
     while True:
-        ways = choose(query, options.strategy, around)
-        runs, plan = _incrementalized(query, ways, options)
+        steps = Steps(options.checked)
+        plan = _incrementalized(query, options, around, steps)
         found = [derived.loop for derived in plan.derived if derived.loop is not None and plan.goes_around(derived)]
         if not found:
             break
         # No fixpoints after all: what they find comes back to them by way of other stages.
         around += found
-    optimized = _optimized(plan, options.checked)
-    return Trace((*prepared, *runs, *optimized), optimized[-1].after)
+    steps.check_plan(DERIVE, plan)
+    for rule in OPTIMIZE:
+        plan = optimized.run_plan(rule, plan)
+    return Trace((*prepared.runs, *steps.runs, *optimized.runs), plan)
 
 
 @deep
@@ -325,26 +333,28 @@ def normal_form(term: Term, *, checked: bool = False) -> Term:
 
     Raises: InternalError, naming the pass, when a pass breaks a term that is checked.
     """
-    return _run_all(NORMALIZE, Phase.NORMALIZE, term, checked)[-1].after
+    return _run_all(NORMALIZE, Phase.NORMALIZE, term, Steps(checked))
 
 
-def _incrementalized(query: Term, ways: LoopChoices, options: PlanOptions) -> tuple[list[PassRun[Subject]], Plan]:
-    """The plan of a query for which it is said how its loops are kept up to date."""
-    runs: list[PassRun[Subject]] = [*_of_loops(ways)]
+def _incrementalized(query: Term, options: PlanOptions, around: list[Repeat], steps: Steps) -> Plan:
+    """The plan of a query, but for what becomes of it once it is derived; the loops in `around` are no fixpoints."""
+    ways = choose(query, LOOPS, steps, options.strategy, around)
 
     def normalized(term: Term, subject: str = QUERY) -> Term:
-        steps = _run_all(NORMALIZE, Phase.NORMALIZE, term, options.checked, subject)
-        runs.extend(steps)
-        return steps[-1].after
+        return _run_all(NORMALIZE, Phase.NORMALIZE, term, steps, subject)
 
     term = normalized(ways.term)
     opened = [loop.with_terms(_on(loop, normalized)) for loop in ways.opened]
-    normal, tables = hoist_static_loops(term, taken_names(query))
-    runs.append(PassRun(Phase.INCREMENTALIZE, CONSTANT, term, normal))
-    plan = derive(
+    normal, tables = CONSTANT.run(term, taken_names(query))
+    steps.check(CONSTANT, normal, term.type)
+    steps.note(Phase.INCREMENTALIZE, CONSTANT, term, normal)
+    inside = Steps(options.checked)
+    plan: Plan = DERIVE.run(
         normal,
         query,
         options.shrinking | options.keyed.keys(),
+        passes=PartPasses(LINEAGE, SPLIT, PRUNE, FEEDS, ANSWER, LOOPS[LoopStrategy.EXACT]),
+        steps=inside,
         loops=opened,
         exact=options.strategy is LoopStrategy.EXACT,
         threshold=options.kept_back,
@@ -352,65 +362,17 @@ def _incrementalized(query: Term, ways: LoopChoices, options: PlanOptions) -> tu
     trusted = options.trusted & plan.shrinking - options.keyed.keys()
     keyed = {name: key for name, key in sorted(options.keyed.items()) if name in plan.shrinking}
     plan = attrs.evolve(plan, trusted=trusted, keyed=keyed, loops=tables, ways=ways.chosen)
-    runs.append(PassRun(Phase.INCREMENTALIZE, DERIVE, normal, plan))
-    runs.extend(run for stage in plan.stages for run in _of_stage(stage))
-    return runs, plan
+    steps.note(Phase.INCREMENTALIZE, DERIVE, normal, plan)
+    steps.runs += inside.runs
+    return plan
 
 
 def _on(loop: Fixpoint | Diffused, run: Callable[[Term, str], Term]) -> Callable[[Term], Term]:
     return lambda term: run(term, loop.name)
 
 
-def _of_loops(ways: LoopChoices) -> Iterator[PassRun[Term]]:
-    """What stands in the place of each loop."""
-    for chosen in ways.chosen:
-        value = next((found.value for found in ways.opened if found.loop is chosen.loop), chosen.loop)
-        yield PassRun(Phase.LOOPS, LOOPS[chosen.way], chosen.loop, value, "a loop", chosen.reason)
-
-
-def _of_stage(stage: Stage) -> Iterator[PassRun[Subject]]:
-    """How `derive` came from a part of the query to its stage."""
-    d = stage.derivation
-    yield PassRun(Phase.INCREMENTALIZE, LINEAGE, d.query, d.lineage, stage.name)
-    if stage.shape is Shape.KEYED:
-        yield PassRun(Phase.INCREMENTALIZE, SPLIT, d.lineage, d.annotated, stage.name)
-    yield PassRun(Phase.INCREMENTALIZE, PRUNE, d.annotated, d.h, stage.name)
-    yield PassRun(Phase.INCREMENTALIZE, FEEDS, d.h, stage, stage.name)
-    if stage.shape is Shape.KEYED:
-        yield PassRun(Phase.INCREMENTALIZE, ANSWER, d.query, d.answer, stage.name)
-
-
-def _optimized(plan: Plan, checked: bool) -> list[PassRun[Plan]]:
-    if checked:
-        check_plan(DERIVE.name, plan)
-    runs = []
-    for step in OPTIMIZE:
-        after = step.run(plan)
-        if checked:
-            check_plan(step.name, after)
-        runs.append(PassRun(Phase.OPTIMIZE, step, plan, after, PLAN))
-        plan = after
-    return runs
-
-
-def _run_all(
-    passes: tuple[TermPass, ...], phase: Phase, term: Term, checked: bool, subject: str = QUERY
-) -> list[PassRun[Term]]:
-    """Runs passes over a term, one after the other."""
-    runs = []
-    for step in passes:
-        after = step.run(term)
-        if checked:
-            _check(step.name, term, after)
-        runs.append(PassRun(phase, step, term, after, subject))
-        term = after
-    return runs
-
-
-def _check(name: str, before: Term, after: Term) -> None:
-    try:
-        check(after)
-    except InternalError as error:
-        raise InternalError(name, str(error)) from error
-    if after.type != before.type:
-        raise InternalError(name, f"the type changed from {before.type} to {after.type}")
+def _run_all(passes: tuple[TermPass, ...], phase: Phase, term: Term, steps: Steps, subject: str = QUERY) -> Term:
+    """What passes over a term give, one after the other."""
+    for rule in passes:
+        term = steps.run(phase, rule, term, subject)
+    return term

@@ -13,12 +13,14 @@ own stages, and a term over their states, whose changes are what the stage above
 part of the query follows the changes of the part below it.
 
 Of each part, in this order: its lineage, the split into components, the lineage that is pruned, the rows that feed the
-components (`feeds.py`), and the answer (INCREMENTALIZE in `rewrite/pipeline.py`).
+components (`feeds.py`), and the answer: `PartPasses`, which `rewrite/pipeline.py` gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import PAIRS, MissingScope
@@ -49,33 +51,48 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
+from mrql.algebra.types import Type
 from mrql.rewrite.analysis.infer_merge import infer_merge, overlay
-from mrql.rewrite.analysis.multilinear import is_multilinear, label_occurrences
-from mrql.rewrite.incremental.answer import keyed_answer, value_term
+from mrql.rewrite.analysis.multilinear import Multilinear, is_multilinear, label_occurrences
+from mrql.rewrite.incremental.answer import value_term
 from mrql.rewrite.incremental.derived_streams import DerivedStreams, reads_streams
 from mrql.rewrite.incremental.feeds import Feeds, ranged_over
-from mrql.rewrite.incremental.lineage import lineage
-from mrql.rewrite.incremental.prune_lineage import prune_lineage
-from mrql.rewrite.incremental.split import Part, split
+from mrql.rewrite.incremental.split import Part
 from mrql.rewrite.loops.diffuse import Diffused
 from mrql.rewrite.loops.semi_naive import Fixpoint
-from mrql.rewrite.loops.unroll import obstacle, unroll
+from mrql.rewrite.loops.unroll import obstacle
 from mrql.rewrite.normalize.group_functions import function_parts, identity, paired
 from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.passes import AnyPass, Pass, Phase, Steps, TermPass
 from mrql.rewrite.plan.plan import Component, Derivation, Feed, Plan, Shape, Stage, by_key
 from mrql.rewrite.plan.threshold import NOTHING, Threshold
 
 
+@attrs.frozen
+class PartPasses:
+    """What is run on each part that merges, in this order; and on a loop whose steps are kept up to date one by one."""
+
+    lineage: Pass[[Term], Term]
+    split: Pass[..., tuple[tuple[Part, ...], Term]]
+    prune: Pass[[Term], Term]
+    feeds: Pass[[Term], Multilinear]
+    answer: Pass[[Term, Pattern, tuple[Part, ...], Term], Term]
+    unroll: Pass[[Repeat, Callable[[Term], Term]], Term]
+
+
 def derive(
     term: Term,
-    query: Term | None = None,
-    shrinking: frozenset[str] = frozenset(),
+    query: Term,
+    shrinking: frozenset[str],
     *,
+    passes: PartPasses,
+    steps: Steps,
     loops: Sequence[Fixpoint | Diffused] = (),
     exact: bool = False,
     threshold: Threshold = NOTHING,
 ) -> Plan:
-    """The plan of a query in normal form; `query` is the query as it was written, for the record.
+    """The plan of a query in normal form; `query` is the query as it was written, for the record. The `passes` are run
+    by `steps`.
 
     The streams in `shrinking` may lose elements again; the others only grow. The query and each of the `loops` read the
     loops before it. With `exact`, the steps of loops are kept up to date one by one, where that can be. What of the
@@ -83,22 +100,31 @@ def derive(
     """
     read_by_loops = (taken_names(part) for loop in loops for part in loop.terms)
     names = Names({"X", "D"}.union(taken_names(term), *read_by_loops))
-    deriver = _Deriver(names, set(shrinking), exact, threshold)
+    deriver = _Deriver(names, set(shrinking), exact, threshold, passes, steps)
     for loop in loops:
         deriver.streams.define(loop) if isinstance(loop, Fixpoint) else deriver.streams.carry_over(loop)
     answer = deriver.visit(term)
-    read = term if query is None else query
-    shrinking &= set(stream_names(read))
+    shrinking &= set(stream_names(query))
     derived, feedbacks = tuple(deriver.streams.derived), tuple(deriver.streams.feedbacks)
-    return Plan(read, tuple(deriver.stages), answer, derived, shrinking, feedbacks=feedbacks)
+    return Plan(query, tuple(deriver.stages), answer, derived, shrinking, feedbacks=feedbacks)
 
 
 class _Deriver:
-    def __init__(self, names: Names, shrinking: set[str], exact: bool, threshold: Threshold) -> None:
+    def __init__(
+        self,
+        names: Names,
+        shrinking: set[str],
+        exact: bool,
+        threshold: Threshold,
+        passes: PartPasses,
+        steps: Steps,
+    ) -> None:
         self.names = names
         self.exact = exact
+        self.passes = passes
+        self.steps = steps
         self.stages: list[Stage] = []
-        self.feeds = Feeds(names)
+        self.feeds = Feeds(names, passes.feeds.run)
         self.streams = DerivedStreams(names, shrinking, self.stages, self.visit, threshold)
 
     def visit(self, term: Term, is_guarded: bool = False) -> Term:
@@ -122,7 +148,7 @@ class _Deriver:
                 new_source = self.visit(source, is_guarded)
                 return CMap(Lambda(param, self.visit(body, True)), new_source, span=term.span)
             case Repeat() if self.exact and not free_vars(term) and obstacle(term) is None:
-                return self.visit(unroll(term, self.streams.step), is_guarded)
+                return self.visit(self.unrolled(term), is_guarded)
             case _:
                 places = zip(children(term), guards(term), strict=True)
                 return with_children(term, tuple(self.visit(child, is_guarded or bool(own)) for child, own in places))
@@ -150,8 +176,8 @@ class _Deriver:
         known = self.known(term, Shape.BAG)
         if known is not None:
             return known.var
-        annotated = lineage(term)
-        h = prune_lineage(annotated)
+        annotated = self.checked(self.passes.lineage, term)
+        h = self.checked(self.passes.prune, annotated)
         feed = self.feeds.of_bag(h)
         name = self.new_name()
         components = (Component(name, BAG, term.type),)
@@ -160,8 +186,8 @@ class _Deriver:
 
     def total(self, term: Reduce) -> Term:
         """One total; totals over the same rows share a stage."""
-        annotated = lineage(term)
-        h = prune_lineage(annotated)
+        annotated = self.checked(self.passes.lineage, term)
+        h = self.checked(self.passes.prune, annotated)
         assert isinstance(h, Reduce)
         assert isinstance(term.monoid, Aggregate)
         feeds = self.feeds.of_total(h)
@@ -175,12 +201,13 @@ class _Deriver:
         if known is not None:
             return known.derivation.answer
         term = paired(term, self.names)
-        annotated_query = lineage(term)
+        annotated_query = self.checked(self.passes.lineage, term)
         key, groups, body = function_parts(term)
         shrinks = any(map(self.streams.shrinks, children(term.source)))
-        parts, rest = split(body, bound_names(groups), self.names, shrinks=shrinks)
+        parts, rest = self.passes.split.run(body, bound_names(groups), self.names, shrinks=shrinks)
         annotated = _store(annotated_query, groups, parts)
-        h = prune_lineage(annotated)
+        self.steps.check(self.passes.split, annotated)
+        h = self.checked(self.passes.prune, annotated)
         assert isinstance(h, CMap)
         monoids = tuple(part.monoid for part in parts)
         merge = by_key(monoids)
@@ -188,17 +215,51 @@ class _Deriver:
         feeds = self.feeds.of_groups(h, ranged_over(body, groups))
         alike = self.alike(h, merge, feeds)
         if alike is not None:
-            return normalize(
-                self.visit(keyed_answer(alike.var, key, parts, rest)), MissingScope.given({alike.name: PAIRS})
-            )
+            answer = self.answer(alike.var, key, parts, rest, term.type)
+            self.note(Derivation(term, annotated_query, annotated, h, merge, answer), alike)
+            return answer
         name = self.new_name()
         key_type = pair_type(h)[0]
         components = tuple(Component(p.name, p.monoid, p.term.type, span=p.term.span) for p in parts)
         state = Var(name, ty.BagType(ty.TupleType((key_type, value_term(parts).type))))
-        answer = normalize(self.visit(keyed_answer(state, key, parts, rest)), MissingScope.given({name: PAIRS}))
+        answer = self.answer(state, key, parts, rest, term.type)
         derivation = Derivation(term, annotated_query, annotated, h, merge, answer)
         self.add(Stage(name, Shape.KEYED, key_type, components, feeds, derivation))
         return answer
+
+    # --- passes -------------------------------------------------------------------------------
+
+    def checked(self, rule: TermPass, term: Term) -> Term:
+        """What a pass gives for a part: with lineage, it is of another type."""
+        after = rule.run(term)
+        self.steps.check(rule, after)
+        return after
+
+    def answer(self, state: Var, key: Pattern, parts: tuple[Part, ...], rest: Term, wanted: Type) -> Term:
+        """What is asked of a part, over its state, and over those of the parts in it."""
+        made = self.passes.answer.run(state, key, parts, rest)
+        answer = normalize(self.visit(made), MissingScope.given({state.name: PAIRS}))
+        states = {stage.name: stage.var.type for stage in self.stages}
+        self.steps.check(self.passes.answer, answer, wanted, {**states, state.name: state.type})
+        return answer
+
+    def unrolled(self, loop: Repeat) -> Term:
+        value = self.passes.unroll.run(loop, self.streams.step)
+        self.steps.check(self.passes.unroll, value, loop.type)
+        return value
+
+    def note(self, derivation: Derivation, stage: Stage) -> None:
+        """Notes what has run on a part that is stored in a stage."""
+        d, is_keyed = derivation, stage.shape is Shape.KEYED
+        runs: list[tuple[AnyPass, Term, Term | Stage]] = [
+            (self.passes.lineage, d.query, d.lineage),
+            *([(self.passes.split, d.lineage, d.annotated)] if is_keyed else []),
+            (self.passes.prune, d.annotated, d.h),
+            (self.passes.feeds, d.h, stage),
+            *([(self.passes.answer, d.query, d.answer)] if is_keyed else []),
+        ]
+        for rule, before, after in runs:
+            self.steps.note(Phase.INCREMENTALIZE, rule, before, after, stage.name)
 
     # --- bookkeeping --------------------------------------------------------------------------
 
@@ -207,6 +268,7 @@ class _Deriver:
 
     def add(self, stage: Stage) -> Stage:
         self.stages.append(stage)
+        self.note(stage.derivation, stage)
         return stage
 
     def alike(self, h: Term, merge: Monoid, feeds: Sequence[Feed]) -> Stage | None:

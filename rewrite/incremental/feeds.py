@@ -11,7 +11,7 @@ of a row x the share `e({x})`, and one over the two groups of a coGroup, `e(xs, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import attrs
 
@@ -33,7 +33,7 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.rewrite.analysis.multilinear import multilinear, summands
+from mrql.rewrite.analysis.multilinear import Multilinear, summands
 from mrql.rewrite.normalize.group_functions import function_parts
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.plan import Feed
@@ -42,8 +42,10 @@ from mrql.rewrite.plan.plan import Feed
 class Feeds:
     """Makes the feeds of stages; the names that it takes are new."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, multilinear: Callable[[Term], Multilinear]) -> None:
         self.names = names
+        self.multilinear = multilinear
+        """Separates rows into their inputs and what joins them."""
 
     def of_bag(self, h: Term) -> Feed:
         """Each element of a bag, as itself."""
@@ -120,7 +122,7 @@ class Feeds:
         return attrs.evolve(self._feed(rows, key, PTuple((x, y)), units), supports=False)
 
     def _feed(self, rows: Term, key: Pattern, element: Pattern, units: Iterable[tuple[int, Term]]) -> Feed:
-        return Feed(multilinear(rows), key, element, tuple((i, normalize(unit)) for i, unit in units))
+        return Feed(self.multilinear(rows), key, element, tuple((i, normalize(unit)) for i, unit in units))
 
 
 def _values(value: Term) -> list[tuple[int, Term]]:

@@ -34,6 +34,7 @@ from mrql.algebra.terms import CMap, Lambda, Lit, Nth, Pattern, PTuple, PVar, Re
 from mrql.rewrite.loops.rewrite_steps import carried
 from mrql.rewrite.loops.unroll import carries_bags
 from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.plan.loop_strategy import Unfit
 
 
 @attrs.frozen
@@ -97,6 +98,8 @@ def diffuse_obstacle(loop: Repeat) -> str | None:
 def diffuse(loop: Repeat, names: Names) -> Diffused:
     """The loop as its step over streams in the place of what it carries.
 
+    Raises: Unfit when its value cannot be carried over.
+
     Flags beside the elements, which say whether the loop goes on, are not carried over: how much an element has
     changed says that.
 
@@ -107,6 +110,9 @@ def diffuse(loop: Repeat, names: Names) -> Diffused:
     >>> show(found.value), show(found.parts[0].value)
     ('V', 'cMap(λy. {0.5 * y}, C) ⊎ E')
     """
+    reason = diffuse_obstacle(loop)
+    if reason is not None:
+        raise Unfit(reason)
     flagged = loop.condition is not None
     variables, pattern = carried(loop.function.param, names)
     fed = {v.name: Stream(names.fresh("C"), _elements(v, flagged=flagged)) for v in variables}

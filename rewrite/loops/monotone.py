@@ -56,9 +56,10 @@ from mrql.algebra.terms import (
 )
 from mrql.rewrite.analysis.multilinear import summands
 from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.plan.loop_strategy import Unfit
 
 
-class NotAdding(Exception):
+class NotAdding(Unfit):
     """Says why the step of a loop is not known to only add."""
 
 

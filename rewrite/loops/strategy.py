@@ -6,20 +6,20 @@ exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, stream_names, taken_names
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
-from mrql.rewrite.loops.diffuse import Diffused, diffuse, diffuse_obstacle
-from mrql.rewrite.loops.monotone import NotAdding
-from mrql.rewrite.loops.semi_naive import Fixpoint, fixpoint
+from mrql.rewrite.loops.diffuse import Diffused
+from mrql.rewrite.loops.semi_naive import Fixpoint
 from mrql.rewrite.loops.unroll import obstacle
-from mrql.rewrite.plan.loop_strategy import Chosen, LoopStrategy
+from mrql.rewrite.passes import AnyPass, Phase, Steps
+from mrql.rewrite.plan.loop_strategy import Chosen, LoopStrategy, Unfit
 
 AROUND = "a condition or a group in its step is a stage of its own, which reads what it has found"
 
@@ -34,35 +34,57 @@ class LoopChoices:
     chosen: tuple[Chosen, ...]
 
 
-def choose(term: Term, way: LoopStrategy = LoopStrategy.AUTO, around: Sequence[Repeat] = ()) -> LoopChoices:
-    """The way for each loop over streams, but for those that a row, a group or another loop begins anew.
+def choose(
+    term: Term, rules: Mapping[LoopStrategy, AnyPass], steps: Steps, way: LoopStrategy, around: Sequence[Repeat] = ()
+) -> LoopChoices:
+    """The way for each loop over streams, but for those that a row, a group or another loop begins anew: the first of
+    the `rules` that the `way` that is asked for allows, and that fits.
 
     Those in `around` are no fixpoints: what their steps find would come back to them by way of other stages.
 
     Raises: UserError when the way that is asked for is not there for a loop.
 
     >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.rewrite.pipeline import LOOPS
     >>> step = "cMap(λ(k, _). {k}, groupBy(cMap(λx. {(x, ())}, y) ⊎ cMap(λx. {(x + 1L, ())}, y)))"
     >>> loop = parse(f"repeat(λy. {step}, 3, E)", {"E": "{long}"})
-    >>> [(chosen.way.value, chosen.reason) for chosen in choose(loop).chosen]
+    >>> auto = LoopStrategy.AUTO
+    >>> [(chosen.way.value, chosen.reason) for chosen in choose(loop, LOOPS, Steps(), auto).chosen]
     [('fixpoint', 'its step only adds')]
     >>> loop = parse("repeat(λy. y ⊎ y, 3, E)", {"E": "{long}"})
-    >>> [(chosen.way.value, chosen.reason) for chosen in choose(loop).chosen]
+    >>> [(chosen.way.value, chosen.reason) for chosen in choose(loop, LOOPS, Steps(), auto).chosen]
     [('recompute', 'its step is no group by, nor a select distinct')]
     """
-    return _Choice(term, way, around).ways()
+    choice = _Choice(rules, steps, way, around, Names({*taken_names(term)}))
+    opened = choice.visit(term)
+    return LoopChoices(opened, tuple(found for _, found in choice.found), tuple(choice.chosen))
 
 
+_ALLOWED = {
+    LoopStrategy.AUTO: (LoopStrategy.FIXPOINT, LoopStrategy.RECOMPUTE),
+    LoopStrategy.DIFFUSE: (LoopStrategy.FIXPOINT, LoopStrategy.DIFFUSE),
+    **{way: (way,) for way in (LoopStrategy.FIXPOINT, LoopStrategy.EXACT, LoopStrategy.RECOMPUTE)},
+}
+"""The ways that a loop may take, by what is asked for; which of them comes first the rules say, by their order."""
+
+_HOW = {
+    LoopStrategy.FIXPOINT: "as a fixpoint",
+    LoopStrategy.DIFFUSE: "by carrying its value over",
+    LoopStrategy.EXACT: "step by step",
+}
+
+
+@attrs.define
 class _Choice:
-    def __init__(self, term: Term, way: LoopStrategy, around: Sequence[Repeat]) -> None:
-        self.term, self.way, self.around = term, way, around
-        self.names = Names({*taken_names(term)})
-        self.found: list[tuple[Repeat, Fixpoint | Diffused]] = []
-        self.chosen: list[Chosen] = []
+    """What is chosen for the loops of a term."""
 
-    def ways(self) -> LoopChoices:
-        opened = self.visit(self.term)
-        return LoopChoices(opened, tuple(found for _, found in self.found), tuple(self.chosen))
+    rules: Mapping[LoopStrategy, AnyPass]
+    steps: Steps
+    way: LoopStrategy
+    around: Sequence[Repeat]
+    names: Names
+    found: list[tuple[Repeat, Fixpoint | Diffused]] = attrs.Factory(list)
+    chosen: list[Chosen] = attrs.Factory(list)
 
     def visit(self, part: Term) -> Term:
         part = map_children(part, self.visit)
@@ -73,45 +95,56 @@ class _Choice:
         return self.loop(part) if known is None else known.value
 
     def loop(self, loop: Repeat) -> Term:
-        match self.way:
-            case LoopStrategy.RECOMPUTE:
-                return self.kept(loop, LoopStrategy.RECOMPUTE, "that was asked for")
+        """What stands in the place of a loop: the first of the ways that is allowed and fits."""
+        unfit: list[str] = []
+        for way in (way for way in self.rules if way in _ALLOWED[self.way]):
+            try:
+                return self.taken(way, loop, unfit)
+            except Unfit as error:
+                unfit.append(str(error))
+        raise _refused(loop, _HOW[self.way], unfit[-1])
+
+    def taken(self, way: LoopStrategy, loop: Repeat, unfit: Sequence[str]) -> Term:
+        """The loop in one way, after others that did not fit.
+
+        Raises: Unfit, which says why, when this one does not, either.
+        """
+        rule = self.rules[way]
+        match way:
+            case LoopStrategy.FIXPOINT:
+                if any(alpha_equal(loop, other) for other in self.around):
+                    raise Unfit(AROUND)
+                return self.opened(way, loop, rule.run(loop, self.names), "its step only adds")
+            case LoopStrategy.DIFFUSE:
+                found = rule.run(loop, self.names)
+                return self.opened(way, loop, found, "that was asked for, and its step does not only add")
             case LoopStrategy.EXACT:
                 reason = obstacle(loop)
                 if reason is not None:
-                    raise _refused(loop, "step by step", reason)
-                return self.kept(loop, LoopStrategy.EXACT, "that was asked for")
-            case LoopStrategy.AUTO | LoopStrategy.FIXPOINT | LoopStrategy.DIFFUSE:
-                return self.adding(loop)
+                    raise Unfit(reason)
+                return self.kept(way, loop, loop, "that was asked for")  # `derive` runs it
+            case LoopStrategy.RECOMPUTE:
+                return self.kept(way, loop, rule.run(loop), unfit[-1] if unfit else "that was asked for")
+            case LoopStrategy.AUTO:
+                raise InternalError("loops", "`auto` is no way by itself")
 
-    def adding(self, loop: Repeat) -> Term:
-        try:
-            if any(alpha_equal(loop, other) for other in self.around):
-                raise NotAdding(AROUND)
-            found = fixpoint(loop, self.names)
-        except NotAdding as error:
-            if self.way is LoopStrategy.FIXPOINT:
-                raise _refused(loop, "as a fixpoint", str(error)) from None
-            if self.way is LoopStrategy.DIFFUSE:
-                return self.carried_over(loop)
-            return self.kept(loop, LoopStrategy.RECOMPUTE, str(error))
+    def opened(self, way: LoopStrategy, loop: Repeat, found: Fixpoint | Diffused, reason: str) -> Term:
+        """A stream in the place of a loop."""
         self.found.append((loop, found))
-        self.chosen.append(Chosen(loop, LoopStrategy.FIXPOINT, "its step only adds"))
+        self.note(way, loop, found.value, reason)
         return found.value
 
-    def carried_over(self, loop: Repeat) -> Term:
-        reason = diffuse_obstacle(loop)
-        if reason is not None:
-            raise _refused(loop, "by carrying its value over", reason)
-        found = diffuse(loop, self.names)
-        self.found.append((loop, found))
-        self.chosen.append(Chosen(loop, LoopStrategy.DIFFUSE, "that was asked for, and its step does not only add"))
-        return found.value
-
-    def kept(self, loop: Repeat, way: LoopStrategy, reason: str) -> Term:
+    def kept(self, way: LoopStrategy, loop: Repeat, value: Term, reason: str) -> Term:
+        """A loop in its own place."""
         if not any(alpha_equal(known.loop, loop) for known in self.chosen):
-            self.chosen.append(Chosen(loop, way, reason))
-        return loop
+            self.note(way, loop, value, reason)
+        return value
+
+    def note(self, way: LoopStrategy, loop: Repeat, value: Term, reason: str) -> None:
+        rule = self.rules[way]
+        self.steps.check(rule, value, loop.type)
+        self.steps.note(Phase.LOOPS, rule, loop, value, "a loop", reason)
+        self.chosen.append(Chosen(loop, way, reason))
 
 
 def _with_known_limit(loop: Repeat) -> Repeat:

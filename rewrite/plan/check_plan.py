@@ -40,8 +40,8 @@ def check_plan(name: str, plan: Plan) -> None:
 
     >>> from mrql.algebra.notation.parser import parse
     >>> import attrs
-    >>> from mrql.rewrite.incremental.derive import derive
-    >>> plan = derive(parse("reduce(+, S)", {"S": "{long}"}))
+    >>> from mrql.rewrite.pipeline import plan_query
+    >>> plan = plan_query(parse("reduce(+, S)", {"S": "{long}"})).plan
     >>> check_plan("derive", plan)
     >>> check_plan("derive", attrs.evolve(plan, stages=()))
     Traceback (most recent call last):

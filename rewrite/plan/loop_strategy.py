@@ -35,3 +35,7 @@ class Chosen:
     loop: Repeat
     way: LoopStrategy
     reason: str
+
+
+class Unfit(Exception):
+    """Says why a loop cannot be kept up to date in some way."""

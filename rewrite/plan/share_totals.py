@@ -27,9 +27,10 @@ def share_totals(plan: Plan) -> Plan:
     """The plan with its totals over the same rows in one stage.
 
     >>> from mrql.algebra.notation.parser import parse
-    >>> from mrql.rewrite.incremental.derive import derive
-    >>> q = parse("(reduce(+, S), reduce(max, S))", {"S": "{long}"})
-    >>> [stage.merge for stage in share_totals(derive(q)).stages][0]
+    >>> from mrql.rewrite.pipeline import DERIVE, plan_query
+    >>> runs = plan_query(parse("(reduce(+, S), reduce(max, S))", {"S": "{long}"})).runs
+    >>> (derived,) = (run.after for run in runs if run.rule is DERIVE)
+    >>> [stage.merge for stage in share_totals(derived).stages][0]
     ProductMonoid(items=(Aggregate(op=<Op.SUM: '+'>), Aggregate(op=<Op.MAX: 'max'>)))
     """
     groups: list[list[Stage]] = []

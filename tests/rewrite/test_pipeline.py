@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -14,7 +16,7 @@ import mrql
 from mrql.algebra.analysis.variables import alpha_equal
 from mrql.algebra.errors import InternalError
 from mrql.algebra.notation.parser import parse
-from mrql.algebra.terms import Lit, Term
+from mrql.algebra.terms import Lit, Term, Var
 from mrql.algebra.types import LONG
 from mrql.rewrite import pipeline
 from mrql.rewrite.passes import PLAN, QUERY, AnyPass, Pass, PassRun, Phase, Trace
@@ -141,3 +143,76 @@ def test_a_run_tells_changes_from_new_names() -> None:
     rule = NORMALIZE[0]
     assert not PassRun(Phase.NORMALIZE, rule, one, same).has_changed
     assert PassRun(Phase.NORMALIZE, rule, one, other).has_changed
+
+
+class Replaced(Exception):
+    """What a pass gives that was replaced."""
+
+
+@contextmanager
+def replaced(rule: AnyPass, run: Callable[..., object]) -> Iterator[None]:
+    """Another function in the place of that of a pass; passes are frozen, so that nothing else does this."""
+    before = rule.run
+    object.__setattr__(rule, "run", run)
+    try:
+        yield
+    finally:
+        object.__setattr__(rule, "run", before)
+
+
+NESTED = "select (n, count(a)) from (a, n) in (select (a, count(b)) from (a, b) in E group by a) group by n"
+
+
+@pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name)
+def test_the_pass_that_is_listed_is_the_one_that_runs(rule: AnyPass) -> None:
+    """In every phase, and with the passes that run in others."""
+
+    def fail(*_: object, **__: object) -> object:
+        raise Replaced
+
+    is_way = rule in LOOPS.values()
+    way = next((way for way, own in LOOPS.items() if own is rule), LoopStrategy.AUTO)
+    # A fixpoint is carried over only where it is none: the loop reads how many there are of what it has.
+    text = DIFFUSED if way is LoopStrategy.DIFFUSE else f"{CLOSURE} limit 3" if is_way else NESTED
+    query = mrql.compile(text, **EDGES).term
+    plan_query(query, PlanOptions(strategy=way))
+    with replaced(rule, fail), pytest.raises(Replaced):
+        plan_query(query, PlanOptions(strategy=way))
+
+
+DIFFUSED = "repeat x = E step select (a, count(b)) from (a, b) in x group by a limit 3"
+
+
+@pytest.mark.parametrize("name", ["lineage", "split", "prune", "answer"])
+def test_a_pass_inside_derive_is_traced(name: str) -> None:
+    """As often as it runs."""
+    rule, query = named(name), mrql.compile(NESTED, **EDGES).term
+    run, given = rule.run, []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        given.append(run(*args, **options))
+        return given[-1]
+
+    with replaced(rule, counted):
+        trace = plan_query(query)
+    assert len(given) == len([each for each in trace.runs if each.rule is rule]) == 2
+
+
+@pytest.mark.parametrize("name", ["lineage", "prune", "answer"])
+def test_a_pass_inside_derive_is_checked(name: str) -> None:
+    """What is wrong of a term that it gives is said of the pass."""
+    rule, query = named(name), mrql.compile(NESTED, **EDGES).term
+    with replaced(rule, lambda *_: Var("nowhere", LONG)), pytest.raises(InternalError, match=f"error in {name}: "):
+        planned(query)
+
+
+def named(name: str) -> AnyPass:
+    return next(rule for rule in INCREMENTALIZE if rule.name == name)
+
+
+def test_the_first_way_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the tuple, of those that are allowed."""
+    query = mrql.compile(f"{CLOSURE} limit 3", **EDGES).term
+    assert [chosen.way for chosen in planned(query).plan.ways] == [LoopStrategy.FIXPOINT]
+    monkeypatch.setattr(pipeline, "LOOPS", dict(reversed(LOOPS.items())))
+    assert [chosen.way for chosen in planned(query).plan.ways] == [LoopStrategy.RECOMPUTE]
