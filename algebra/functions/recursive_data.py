@@ -15,9 +15,9 @@ import attrs
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.function import Function, Version
 from mrql.algebra.functions.signatures import Exact
-from mrql.algebra.types import Basic, RecordType
+from mrql.algebra.types import XML, Basic, RecordType
 from mrql.algebra.values import json_typed
-from mrql.algebra.values.data import TAG, Data, nesting_of
+from mrql.algebra.values.data import TAG, Data, Element, nesting_of
 from mrql.algebra.values.values import Record
 
 MOST_LEVELS = 1_000
@@ -55,7 +55,7 @@ def _made(t: RecordType, data: Basic, record: Record) -> Data:
     depth = 1 + (0 if payload is None else nesting_of(record[record[TAG]], payload))
     if depth > MOST_LEVELS:
         raise EvaluationError(too_deep(data))
-    return Data.of_record(record, t, depth)
+    return (Element if data == XML else Data).of_record(record, t, depth)
 
 
 def _opened(t: RecordType, value: Data) -> Record:

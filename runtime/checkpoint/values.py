@@ -48,12 +48,12 @@ def to_plain(value: Value) -> Any:
             return {"d": value.isoformat()}
         case bytes():
             return {"h": value.hex()}
-        case Data():
-            return {"c": value.text}
         case Total():
             return {"s": [f"{value.exact:x}", value.plus, value.minus]}
         case Element():
             return {"x": value.text}
+        case Data():
+            return {"c": value.text}
         case Document():
             return {"j": value.text}
         case _:

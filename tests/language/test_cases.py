@@ -11,7 +11,7 @@ from mrql.algebra.values.values import Bag, same
 from mrql.algebra.values.zset import ZSet
 from mrql.output.tables import type_name
 from mrql.runtime.reference.view import ReferenceView
-from tests.support.cases import Case, cases
+from tests.support.cases import CLASSES, Case, cases, documents
 from tests.support.planning import planned
 
 ANSWERS = [case for case in cases() if case.error is None]
@@ -27,6 +27,7 @@ def test_answer(case: Case) -> None:
     expected = case.expected(query.type)
     value = evaluate(query.term, case.data)
     assert same(value, expected), show_value(value)
+    assert all(type(document) is CLASSES[t.kind] for document, t in documents(value, query.type)), show_value(value)
 
 
 @pytest.mark.parametrize("shrinks", [False, True], ids=["grows", "shrinks"])

@@ -29,16 +29,20 @@ from pathlib import Path
 
 import attrs
 
+from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.functions import convert
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import Type
-from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.data import Data, Element
+from mrql.algebra.values.values import Bag, Document, Value
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.compile_program import compile_program
 from mrql.translate.program import CompiledExpression
 
 DIRECTORY = Path(__file__).parent.parent / "language"
+CLASSES = {ty.Kind.ANY: Document, ty.Kind.XML: Element, ty.Kind.DATA: Data}
+"""Documents of each kind are shown, ordered and kept in their own way."""
 SIGNS = {">": "query", "=": "value", ":": "type", "!": "error", "?": "hint"}
 
 
@@ -78,6 +82,26 @@ class Case:
 def literal(text: str, t: Type) -> Value:
     """A value of a type, written as an expression of the language."""
     return convert(evaluate(compile_program(text, text).queries[-1].term), t)
+
+
+def documents(value: Value, t: Type) -> Iterator[tuple[Document, ty.Basic]]:
+    """The documents in a value of a type, each with its own."""
+    match t:
+        case _ if value is None:
+            return
+        case ty.TupleType(items):
+            parts = zip(value, items, strict=True)
+        case ty.RecordType(fields):
+            parts = ((value[name], item) for name, item in fields)
+        case ty.BagType(item) | ty.ListType(item):
+            parts = ((part, item) for part in value)
+        case ty.Basic(ty.Kind.ANY | ty.Kind.XML | ty.Kind.DATA):
+            yield value, t
+            return
+        case _:
+            return
+    for part, item in parts:
+        yield from documents(part, item)
 
 
 def cases() -> list[Case]:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.values.data import Data
-from mrql.algebra.values.values import close
+from mrql.algebra.values.data import Data, Element
+from mrql.algebra.values.values import Document, close
 from mrql.algebra.values.zset import ZSet
 from mrql.api import Query
 from mrql.runtime.checkpoint import policy
@@ -97,9 +97,9 @@ def test_recursive_data(tmp_path: Path) -> None:
     query = mrql.compile(text, **TYPES)
     batches = [{"S": ZSet.of([(1, 2), (1, 2)])}, {"S": ZSet.of([(3, 4)]) - ZSet.of([(1, 2)])}]
     assert_restored_in_the_reference(query, ["S"], batches, tmp_path)
-    value = Data('{"is": "Leaf", "Leaf": 1}')
-    read = from_plain(to_plain(value))
-    assert isinstance(read, Data)
-    assert read == value
+    for value in (Data('{"is": "Leaf", "Leaf": 1}'), Element('{"CData":"x"}'), Document("1")):
+        read = from_plain(to_plain(value))
+        assert type(read) is type(value)
+        assert read == value
     t = ty.BagType(ty.Basic(ty.Kind.DATA, "Tree"))
     assert type_from_json(type_to_json(t)) == t
