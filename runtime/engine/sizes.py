@@ -28,8 +28,8 @@ class OperatorActivity:
     state: StateSize | None = None
     """What it keeps, where it keeps something."""
     milliseconds: float | None = None
-    """How long the reference engine has computed it, or how long it took to plan it for Spark, whose job computes all
-    operators at once."""
+    """How long the reference engine has computed it; or how long it took to plan it for Spark, whose job computes all
+    operators at once: a whole stage by what it keeps, or what is passed on."""
 
 
 @attrs.frozen

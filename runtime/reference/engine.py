@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.plan.circuit import Circuit, OperatorKind, circuit_of
+from mrql.rewrite.plan.circuit import Circuit, Operator, OperatorKind
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.restore import GoingOn
@@ -75,9 +74,9 @@ class ReferenceEngine:
         sizes = reference_sizes(self.view)
         return EngineMeasurements(sizes, reference_operators(self.view, self.circuit, sizes))
 
-    @cached_property
+    @property
     def circuit(self) -> Circuit:
-        return circuit_of(self.plan)
+        return self.view.circuit
 
     def residual(self) -> Residual | None:
         return self.view.residual if self.view.plan.has_residual else None
@@ -104,23 +103,29 @@ def reference_operators(
     view: ReferenceView, circuit: Circuit, sizes: Mapping[str, StateSize]
 ) -> dict[str, OperatorActivity]:
     """What the last batch was for each operator, but for what is known of sources and the answer."""
-    states = {state.stage.name: state for state in view.states}
-    found = {}
-    for operator in circuit.operators:
-        state, size = states.get(operator.id), sizes.get(operator.id)
-        spent = view.milliseconds.get(operator.id)
-        if operator.kind is OperatorKind.BAG and operator.stage is not None:
-            rows = states[operator.stage].given_to(operator.component or 0)
-            found[operator.id] = OperatorActivity(rows, state=size, milliseconds=spent)
-        elif state is not None:
-            found[operator.id] = OperatorActivity(state.touched, state=size, milliseconds=spent)
-        elif operator.kind is OperatorKind.INDEX and operator.feed is not None and operator.stage is not None:
-            place = operator.feed, operator.input or ""
-            found[operator.id] = OperatorActivity(states[operator.stage].changed.get(place, 0))
-        elif operator.kind in (OperatorKind.JOIN, OperatorKind.FILTER_MAP) and operator.stage is not None:
-            found[operator.id] = OperatorActivity(states[operator.stage].given.get(operator.feed or 0, 0))
-        elif operator.kind in (OperatorKind.DIFFERENTIATE, OperatorKind.DELAY):
-            found[operator.id] = OperatorActivity(view.passed_on.get(operator.id, 0), state=size)
-        else:
-            found[operator.id] = OperatorActivity(state=size)
-    return found
+    return {
+        operator.id: OperatorActivity(
+            _rows_out(operator, view),
+            state=None if operator.kind is OperatorKind.INDEX else sizes.get(operator.id),
+            milliseconds=view.milliseconds.get(operator.id),
+        )
+        for operator in circuit.operators
+    }
+
+
+def _rows_out(operator: Operator, view: ReferenceView) -> int | None:
+    """The rows that an operator has given in the last batch."""
+    state = next((state for state in view.states if state.stage.name == operator.stage), None)
+    match operator.kind:
+        case OperatorKind.BAG if state is not None:
+            return state.given_to(operator.component or 0)
+        case OperatorKind.AGGREGATE | OperatorKind.DISTINCT if state is not None:
+            return state.touched
+        case OperatorKind.INDEX if state is not None:
+            return state.changed.get((operator.feed or 0, operator.input or ""), 0)
+        case OperatorKind.JOIN | OperatorKind.FILTER_MAP if state is not None:
+            return state.given.get(operator.feed or 0, 0)
+        case OperatorKind.DIFFERENTIATE | OperatorKind.DELAY:
+            return view.passed_on.get(operator.id, 0)
+        case _:
+            return None

@@ -18,6 +18,7 @@ from mrql.algebra.values.values import Bag, Value, asked, parts_of_pair
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there
 from mrql.rewrite.incremental.diminish import TakenTooOften
+from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.plan import DerivedStream, Feed, Feedback, Feedbacks, Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual, divided, unlike
@@ -47,10 +48,14 @@ class ReferenceView:
         for name, loop in plan.loops if self.tables.keys() >= plan.tables.keys() else ():
             self.tables[name] = evaluate(loop, self.tables)
         self.states = [StageState(stage) for stage in plan.stages]
+        self.circuit = circuit_of(plan)
         self.milliseconds: dict[str, float] = {}
-        """How long the last batch has taken for each stage."""
+        """How long the last batch has taken for each operator, by its id; for what a stage keeps together, under the
+        stage's name."""
         self.passed_on: dict[str, int] = {}
         """How many rows the last batch has changed of each stream, derived ones included."""
+        self.fed: dict[str, int] = {}
+        """How many rows its steps have fed to each bag of a loop that is carried over."""
         self.derived: dict[str, ZSet] = {}
         """The derived streams as they were after the last batch."""
         self.present: dict[str, ZSet] = {}
@@ -148,12 +153,12 @@ class ReferenceView:
             state.touched_keys.clear()
             state.changed.clear()
             state.given.clear()
-        self.milliseconds = {}
+        self.milliseconds, self.fed = {}, {}
         merged: frozenset[str] = frozenset()
         for loop in self.plan.feedbacks:
             merged |= self._carry_over(loop, merged, changes, self._merge)
         self._merge({state.stage.name for state in self.states} - merged, changes)
-        self.passed_on = {name: rows.size for name, rows in changes.items()}
+        self.passed_on = {name: rows.size for name, rows in changes.items()} | self.fed
         self.residual = self.residual.and_also(self._withheld())
 
     def _carry_over(
@@ -210,6 +215,8 @@ class ReferenceView:
             self.residual = self.residual.and_also(residual)
 
     def _note_fed(self, fed: Mapping[str, ZSet]) -> None:
+        for name, rows in fed.items():
+            self.fed[name] = self.fed.get(name, 0) + rows.size
         self.present = {**self.present, **{name: self.present.get(name, ZSet()) + rows for name, rows in fed.items()}}
 
     def _new_of_start(self, part: Feedback) -> ZSet:
@@ -221,8 +228,9 @@ class ReferenceView:
         return unlike(after - before, known, element_type(part.fed)) if len(known) else after
 
     def _divided(self, part: Feedback, threshold: Threshold) -> tuple[ZSet, Residual]:
-        pending = ZSet.of(self._bag(part.value)) - self.present.get(part.fed.name, ZSet())
-        return divided(pending, element_type(part.fed), threshold)
+        with timed(self.milliseconds, part.fed.name):
+            pending = ZSet.of(self._bag(part.value)) - self.present.get(part.fed.name, ZSet())
+            return divided(pending, element_type(part.fed), threshold)
 
     def _settled(self, state: StageState, recursive: DerivedStream) -> ZSet:
         """Takes the changes of what is made from a state back to it, the earliest first, until there are none.
@@ -231,7 +239,7 @@ class ReferenceView:
         """
         before = self.derived.get(recursive.name, ZSet())
         seen = before
-        while pending := ZSet.of(self._bag(recursive.term)) - seen:
+        while pending := self._made_of(recursive) - seen:
             now = min(time for (_, time), _ in pending)
             assert recursive.loop is not None
             if recursive.loop.limit is None and now > recursive.loop.most:
@@ -243,14 +251,15 @@ class ReferenceView:
         return seen - before
 
     def _step_all(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
+        for i, feed in enumerate(state.stage.feeds):
+            self._step(state, i, feed, changes)
         with timed(self.milliseconds, state.stage.name):
-            for i, feed in enumerate(state.stage.feeds):
-                self._step(state, i, feed, changes)
             state.compact()
 
     def answer(self) -> Value:
         """The answer over all that was applied so far."""
-        return asked(self._value(self.plan.answer))
+        with timed(self.milliseconds, "answer"):
+            return asked(self._value(self.plan.answer))
 
     def _record(self, deltas: Mapping[str, ZSet]) -> None:
         changed = {name: deltas[name] for name in self.plan.looked_up & deltas.keys()}
@@ -273,8 +282,12 @@ class ReferenceView:
         assert isinstance(value, Bag)
         return value
 
+    def _made_of(self, derived: DerivedStream) -> ZSet:
+        with timed(self.milliseconds, derived.name):
+            return ZSet.of(self._bag(derived.term))
+
     def _derived_change(self, derived: DerivedStream) -> ZSet:
-        after = ZSet.of(self._bag(derived.term))
+        after = self._made_of(derived)
         change = after - self.derived.get(derived.name, ZSet())
         self.derived[derived.name] = after
         return change
@@ -296,7 +309,11 @@ class ReferenceView:
     def _step(self, state: StageState, index: int, feed: Feed, deltas: Mapping[str, ZSet]) -> None:
         """The delta rule over one feed: what is never there at the same time is never put together."""
         inputs = {read.label: read for read in feed.rows.inputs}
-        changes = {label: self._change(read, deltas.get(read.stream, ZSet())) for label, read in inputs.items()}
+        made = self.circuit.of_feed(state.stage.name, index).id
+        changes = {
+            label: self._change(read, deltas.get(read.stream, ZSet()), self._reader(state, index, label) or made)
+            for label, read in inputs.items()
+        }
         old = {label: state.inputs.get((index, label), ZSet()) for label in inputs}
         if len(inputs) > 1:
             for label, read in inputs.items():
@@ -314,24 +331,36 @@ class ReferenceView:
             sign = SIGNS[chosen[label]]
             if change := version(label, chosen.pop(label)):
                 sources = {label: change, **{name: version(name, which) for name, which in chosen.items()}}
-                self._merge_rows(state, index, self._rows(feed, sources, sign, label))
+                with timed(self.milliseconds, made):
+                    rows = self._rows(feed, sources, sign, label)
+                self._merge_rows(state, index, rows)
         if len(inputs) > 1:
             for label, rows in changes.items():
                 state.inputs[index, label] = old[label] + rows
                 state.changed[index, label] = state.changed.get((index, label), 0) + len(rows)
 
-    def _change(self, read: Input, delta: ZSet) -> ZSet:
+    def _reader(self, state: StageState, index: int, label: str) -> str | None:
+        """The operator that keeps an input, if it is kept."""
+        is_join = len(state.stage.feeds[index].rows.inputs) > 1
+        return self.circuit.index(state.stage.name, index, label).id if is_join else None
+
+    def _change(self, read: Input, delta: ZSet, operator: str) -> ZSet:
         """The change of an input; it is linear, so insertions and deletions can be computed apart."""
-        added = evaluate(read.term, {**self.tables, read.label: delta.positive()})
-        removed = evaluate(read.term, {**self.tables, read.label: delta.negative()})
-        return ZSet.of(added) - ZSet.of(removed)
+        with timed(self.milliseconds, operator):
+            added = evaluate(read.term, {**self.tables, read.label: delta.positive()})
+            removed = evaluate(read.term, {**self.tables, read.label: delta.negative()})
+            return ZSet.of(added) - ZSet.of(removed)
 
     def _rows(self, feed: Feed, inputs: Mapping[str, Bag], weight: int, changed: str | None = None) -> ZSet:
         return ZSet.of(evaluate(feed.rows.for_batch(changed), {**self.tables, **inputs}), weight)
 
     def _merge_rows(self, state: StageState, index: int, rows: ZSet) -> None:
-        feed = state.stage.feeds[index]
         state.given[index] = state.given.get(index, 0) + rows.size
+        with timed(self.milliseconds, state.stage.name):
+            self._merge_each(state, index, rows)
+
+    def _merge_each(self, state: StageState, index: int, rows: ZSet) -> None:
+        feed = state.stage.feeds[index]
         # What comes and goes by one key is there in between.
         for row, weight in sorted(rows, key=lambda row: row[1] < 0):
             key, element = parts_of_pair(row)

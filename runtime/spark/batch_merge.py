@@ -84,7 +84,12 @@ class BatchMerge:
 
     def for_readers(self, derived: DerivedStream, change: Frame) -> Frame:
         """A change of a derived stream as the stages that read it are given it: for several it is computed once."""
-        return self.states.deltas.aside(change) if self.plan.is_shared(derived) else change
+        if not self.plan.is_shared(derived):
+            return change
+        shared = self.states.deltas.aside(change)
+        kept = self.states.transaction.temporaries
+        kept.passed_on.append((derived.name, kept.changes[-1]))
+        return shared
 
     def step(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool) -> bool:
         """Merges a batch into a state, round and round where the state reads what is made from it; says whether there

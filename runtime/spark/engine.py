@@ -19,13 +19,14 @@ from mrql.runtime.engine.residual import Residual
 from mrql.runtime.engine.sizes import EngineMeasurements, OperatorActivity, StateSize
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sources.directory import Batch, files_of, static_files
+from mrql.runtime.spark import jvm
 from mrql.runtime.spark.checkpoint import SparkStates
 from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.spark.io.readers import find_malformed, read, read_batch
-from mrql.runtime.spark.maintenance.transaction import Transaction
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.session.errors import translated
 from mrql.runtime.spark.session.jvm_exit import unless_stopped
+from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
 from mrql.runtime.spark.view import BatchResult, SparkView
 from mrql.runtime.streaming.stream_loop import Put, Sizes
@@ -139,17 +140,58 @@ def sizes_of(view: SparkView) -> dict[str, StateSize]:
 
 
 def spark_operators(view: SparkView, kept: Mapping[int, int]) -> dict[str, OperatorActivity]:
-    """What the last batch was for each operator: what is known of those that keep something, or were planned apart."""
-    spent = view.states.transaction.milliseconds
+    """What the last batch was for each operator: what is known of those that keep something, or were planned apart, and
+    of those whose rows are kept until the next batch. What of these is not counted yet is read once more."""
+    batch = view.states.transaction
+    shared = [run for _, run in batch.temporaries.passed_on if run.rows is None]
+    for run, rows in zip(shared, jvm.compute_all(view.spark, [run.rdd for run in shared]), strict=True):
+        run.rows = rows
     found = {}
     for operator in view.circuit.operators:
         table = _table_of(operator, view)
         state = None if operator.kept is None else _size([] if table is None else [table], kept)
-        rows = 0 if state is not None else None
-        if table is not None:
-            rows = _rows_out(operator, table, view.states.transaction)
-        found[operator.id] = OperatorActivity(rows, state=state, milliseconds=spent.get(operator.id))
+        spent = batch.milliseconds.get(operator.id)
+        found[operator.id] = OperatorActivity(_rows_out(operator, view), state=state, milliseconds=spent)
     return found
+
+
+def _rows_out(operator: Operator, view: SparkView) -> int | None:
+    """The rows that an operator has given in the last batch, where those are known."""
+    match operator.kind:
+        case OperatorKind.DELAY:
+            return _counted(
+                run for loop in view.states.carried for e in loop if e.name == operator.id for run in e.given
+            )
+        case OperatorKind.DIFFERENTIATE:
+            passed_on = view.states.transaction.temporaries.passed_on
+            derived = next(derived for derived in view.plan.derived if derived.name == operator.id)
+            is_known = view.plan.is_shared(derived) and derived.loop is None and not derived.threshold.is_given
+            return _counted(run for name, run in passed_on if name == operator.id) if is_known else None
+        case OperatorKind.JOIN | OperatorKind.FILTER_MAP:
+            # Where nothing else comes to a bag, what it adds is what it is given, equal rows once.
+            bag = view.circuit.by_id[operator.stage or ""]
+            alone = bag.kind is OperatorKind.BAG and bag.inputs == (operator.id,)
+            return _rows_added(bag, view) if alone else None
+        case _ if operator.kept is None:
+            return None
+        case _:
+            table = _table_of(operator, view)
+            is_merged = table is not None and table.batch.merged
+            return view.states.transaction.touched.get(operator.id) if is_merged else _rows_added(operator, view)
+
+
+def _rows_added(operator: Operator, view: SparkView) -> int | None:
+    """The rows that a batch has added to a table; None where it was merged as a whole."""
+    table = _table_of(operator, view)
+    if table is None:
+        return 0
+    return None if table.batch.merged else sum(run.rows or 0 for run in table.batch.added)
+
+
+def _counted(runs: Iterable[Run]) -> int | None:
+    """The rows of some runs, if all of them are counted."""
+    rows = [run.rows for run in runs]
+    return None if None in rows else sum(number or 0 for number in rows)
 
 
 def _table_of(operator: Operator, view: SparkView) -> Table | None:
@@ -167,13 +209,6 @@ def _table_of(operator: Operator, view: SparkView) -> Table | None:
             return state.groups
         case _:
             return None
-
-
-def _rows_out(operator: Operator, table: Table, batch: Transaction) -> int | None:
-    """The rows that a batch has changed of a table: of one that was merged as a whole, the keys that it has touched."""
-    if table.batch.merged:
-        return batch.touched.get(operator.id)
-    return sum(run.rows or 0 for run in table.batch.added)
 
 
 def _size(tables: Iterable[Table], kept: Mapping[int, int]) -> StateSize:

@@ -48,6 +48,8 @@ class FeedbackState:
     """Whether nothing matters of what is pending, but for what is offered."""
     fed: list[Run] = attrs.Factory(list)
     """What the batch has fed so far."""
+    given: list[Run] = attrs.Factory(list)
+    """What the last batch has fed, once that has ended."""
     steps: list[Run] = attrs.Factory(list)
     """What was offered in each step of the batch."""
     expected: list[int] = attrs.Factory(list)
@@ -75,7 +77,7 @@ class FeedbackState:
 
     def start(self) -> None:
         """Forgets what a batch that failed has left."""
-        self.fed, self.steps, self.begun, self.offered = [], [], None, None
+        self.fed, self.given, self.steps, self.begun, self.offered = [], [], [], None, None
         self.measured = None
 
     def begin(self, start: Frame) -> Frame:
@@ -129,6 +131,7 @@ class FeedbackState:
 
     def end(self) -> None:
         """Adds what the batch has fed to what was fed before."""
+        self.given = self.fed
         if self.fed and self.ledger.keys is not None:
             table_of(self.ledger, ElementGroups(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
             self.fed = []

@@ -36,6 +36,8 @@ class Temporaries:
     """Changes whose rows are counted, with the states."""
     loops: LoopCheckpoints = attrs.Factory(LoopCheckpoints)
     """What the loops have left that were run for the batch."""
+    passed_on: list[tuple[str, Run]] = attrs.Factory(list)
+    """Those of the changes that several stages read, each with the name of its stream."""
 
     @property
     def runs(self) -> list[Run]:
@@ -47,6 +49,7 @@ class Temporaries:
             run.free()
         for kept in (self.lookups, self.changes, self.counted):
             kept.clear()
+        self.passed_on.clear()
         self.loops.free()
 
 
