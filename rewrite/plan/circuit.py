@@ -1,4 +1,4 @@
-"""The physical plan: a circuit of operators, each with how it follows a change of what it reads ([DBSP] §3, [RZ] 2.6).
+"""The circuit of a plan: operators, each with how it follows a change of what it reads ([DBSP] §3, [RZ] 2.6).
 
 A plan says *what* is kept: stages, what is derived from them, the answer (`plan.py`). The circuit says *how* a batch
 goes through it: an engine, `explain`, its picture, `--strict` and the metrics read the same one. Its operators are

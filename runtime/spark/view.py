@@ -148,7 +148,7 @@ class SparkView:
 
     @property
     def circuit(self) -> Circuit:
-        """The physical plan."""
+        """The operators that a batch goes through."""
         return self.states.circuit
 
     # --- before the first batch ---------------------------------------------------------------
