@@ -8,7 +8,7 @@ that `reduce(⊕, {x, y}) = unit(x) ⊕ unit(y)` is a homomorphism from bags. Re
 - *a group*: each `x` has an inverse `-x` with `x ⊕ -x = z`. Then a deletion is the inverse of an insertion.
 
 A missing value is skipped by every aggregation: `unit(null) = z`. What monoids do with values is in
-`evaluation/merge.py`.  Source: [MRQL] §5, (5), §8.1 (□).
+`evaluation/monoid_operations.py`.  Source: [MRQL] §5, (5), §8.1 (□).
 """
 
 from __future__ import annotations

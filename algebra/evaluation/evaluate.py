@@ -15,8 +15,8 @@ from typing import assert_never
 from mrql.algebra import monoids
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.errors import OF_INTS, EvaluationError, IntegerOverflow, UserError
-from mrql.algebra.evaluation import merge
 from mrql.algebra.evaluation.lookup import key_in_words
+from mrql.algebra.evaluation.monoid_operations import MonoidOperations
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive
 from mrql.algebra.evaluation.trace import print_trace
 from mrql.algebra.functions import AND, COALESCE, ONLY, OR, TRACE, apply, convert, convert_from, widened
@@ -286,7 +286,7 @@ class _Evaluator:
         if m == monoids.SUM and t == DOUBLE:
             return total(convert_unit(m, x, t) for x in elements)
         carried = (convert_unit(m, x, t) for x in elements)
-        whole = fold_left(lambda a, b: merge.combine(m, a, b), carried, convert_zero(m, t))
+        whole = fold_left(lambda a, b: MONOID_OPERATIONS.combine(m, a, b), carried, convert_zero(m, t))
         return _with_place(term, lambda: convert(whole, t))  # an integer sum may have left its range
 
 
@@ -316,13 +316,13 @@ class _Measuring(_Evaluator):
 
 def convert_unit(m: monoids.Monoid, element: Value, t: Type) -> Value:
     """The carrier's value for an element: sums of ints count in `long`s, of floats in `double`s."""
-    unit = merge.unit(m, element)
+    unit = MONOID_OPERATIONS.unit(m, element)
     return convert(unit, t) if isinstance(m, monoids.Aggregate) else unit
 
 
 def convert_zero(m: monoids.Monoid, t: Type) -> Value:
     """The zero in the carrier's own type: `0.0` for a sum of doubles."""
-    value = merge.zero(m)
+    value = MONOID_OPERATIONS.zero(m)
     return convert(value, t) if isinstance(m, monoids.Aggregate) else value
 
 
@@ -362,6 +362,12 @@ def bind(pattern: Pattern, value: Value) -> dict[str, Value]:
             return bindings
         case PAny():
             return {}
+
+
+MONOID_OPERATIONS = MonoidOperations(
+    evaluate, lambda function, value: evaluate(function.body, {}, bind(function.param, value))
+)
+"""What monoids do with values."""
 
 
 def sort_pairs(pairs: Iterable[Value], descending: tuple[bool, ...]) -> list[Value]:

@@ -8,8 +8,9 @@ too. Catalyst has no form of it: there its calls are evaluated by the reference 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import TypeAlias
 
 import attrs
 
@@ -20,7 +21,10 @@ from mrql.algebra.functions.signatures import Exact
 from mrql.algebra.monoids import Fold
 from mrql.algebra.terms import Prim, PVar, Reduce, Stream, Term
 from mrql.algebra.types import Type
-from mrql.algebra.values.values import Value
+from mrql.algebra.values.values import Bag, Value
+
+Evaluate: TypeAlias = Callable[[Term, Mapping[str, Bag], Mapping[str, Value]], Value]
+"""The value of a term over the contents of sources and the values of variables."""
 
 
 @attrs.define(eq=False)
@@ -30,6 +34,8 @@ class Definition:
     name: str
     params: tuple[PVar, ...]
     result: Type
+    evaluate: Evaluate = attrs.field(repr=False)
+    """What says the value of its body, and so evaluates its calls."""
     body: Term | None = attrs.field(default=None, repr=False)
     digest: str = ""
     """What the function and all that it calls are defined as."""
@@ -47,9 +53,7 @@ class Definition:
 
     def value(self, *args: Value) -> Value:
         """The value at arguments of the types of the parameters."""
-        from mrql.algebra.evaluation.evaluate import evaluate  # which evaluates calls
-
-        return evaluate(self.term, {}, {param.name: arg for param, arg in zip(self.params, args, strict=True)})
+        return self.evaluate(self.term, {}, {param.name: arg for param, arg in zip(self.params, args, strict=True)})
 
 
 def _digest(definition: Definition) -> str:
@@ -112,15 +116,13 @@ def takes(params: tuple[Type, ...]) -> str:
     return " and ".join(map(str, params)) or "nothing"
 
 
-def sign(definitions: Iterable[Definition]) -> None:
-    """Gives functions that call each other, which now have their bodies, what tells them from others."""
-    from mrql.algebra.notation.printer import show, show_type  # which shows terms
-
+def sign(definitions: Iterable[Definition], shown: Callable[[Definition], str]) -> None:
+    """Gives functions that call each other, which now have their bodies, what tells them from others: how they are
+    `shown`, and what else they call."""
     group = sorted(definitions, key=lambda definition: definition.name)
     said = []
     for found in group:
-        params = ", ".join(f"{param.name}: {show_type(param.type)}" for param in found.params)
-        said.append(f"{found.name}({params}): {show_type(found.result)} = {show(found.term)}")
+        said.append(shown(found))
         said += [f"{f.name} {f.digest}" for f in python_functions(found.term) if _definition(f) not in group]
     text = "\n".join(said)
     for found in group:

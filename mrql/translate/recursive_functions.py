@@ -21,7 +21,9 @@ from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra.analysis.traversal import bottom_up, subterms
 from mrql.algebra.errors import UserError
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive, recursive, sign
+from mrql.algebra.notation.printer import show, show_type
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Prim, PVar, Stream, Term, Var
 from mrql.translate.coercion import coerce, resolve
@@ -104,7 +106,13 @@ def define(group: frozenset[str], known: Globals) -> None:
     sources = _sources(made)
     if sources:
         _with_sources(made, sources, known)
-    sign(known.recursive[statement.name].definition for statement in statements)
+    sign((known.recursive[statement.name].definition for statement in statements), _written)
+
+
+def _written(definition: Definition) -> str:
+    """A function as it is told from others: a checkpoint has a digest of that."""
+    params = ", ".join(f"{param.name}: {show_type(param.type)}" for param in definition.params)
+    return f"{definition.name}({params}): {show_type(definition.result)} = {show(definition.term)}"
 
 
 def _others(known: Globals) -> set[str]:
@@ -113,7 +121,7 @@ def _others(known: Globals) -> set[str]:
 
 def _declared(statement: syntax.FunctionDef, known: Globals) -> Definition:
     params = tuple(PVar(known.names.fresh(name), resolve(t, known)) for name, t in statement.params)
-    return Definition(statement.name, params, resolve(statement.result, known))
+    return Definition(statement.name, params, resolve(statement.result, known), evaluate)
 
 
 def _shown(name: str) -> str:
@@ -135,7 +143,7 @@ def _with_sources(definitions: Iterable[Definition], sources: Mapping[str, Strea
     for found in definitions:
         shown = known.recursive[found.name].name
         known.sources[found.name] = tuple(sources[name] for name in more)
-        wider = Definition(found.name, (*found.params, *more.values()), found.result)
+        wider = Definition(found.name, (*found.params, *more.values()), found.result, found.evaluate)
         known.recursive[found.name] = recursive(wider, shown)
 
     def rule(term: Term) -> Term:
