@@ -36,8 +36,10 @@ from tests.rewrite.plan.test_eager_aggregation import assert_sums_are_exact, sum
 from tests.rewrite.plan.test_join_order import assert_any_order_is_exact, joins
 from tests.runtime.checkpoint.crashes import survives
 from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
-from tests.runtime.checkpoint.fed_views import FOLLOWED, NUMBERED, view_survives
+from tests.runtime.checkpoint.fed_views import WAYS, view_survives
 from tests.runtime.checkpoint.streams import GROUPS, JOIN, UPSERTS, Stream, fill
+from tests.runtime.killed_tables import TABLES, table_survives
+from tests.runtime.postgresql.killed_logs import log_survives, server_survives
 from tests.runtime.postgresql.test_change_log import clear, read_history
 from tests.runtime.sources.test_spark_readers import READERS, source_survives
 from tests.runtime.spark.expressions.test_functions import KINDS, disagreements
@@ -76,6 +78,7 @@ LARGE_FILES = "of files that are hard to read"
 TPCH = "of TPC-H in ten batches"
 LOOPS = "of loops in ten batches"
 KILLED = "of processes killed"
+SERVERS = "of database servers killed"
 DEATHS = "of Spark ended"
 DAMAGED = "of damaged checkpoints"
 LOGS = "of logs of tables"
@@ -226,6 +229,8 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
             death(Path(home), number)
         done[DEATHS] += 1
     done[KILLED] += kills.round(number) + kills.of_views(number, spark) + kills.of_data_sources(number)
+    done[KILLED] += kills.of_tables(number) + kills.of_logs(number)
+    done[SERVERS] += kills.of_servers(number)
     done[DAMAGED] += damaged(spark, Random(number), kills.server, of_each=2, on_spark=60)
     if kills.server is not None:
         with TemporaryDirectory() as home:
@@ -273,7 +278,8 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
 @attrs.frozen
 class Kills:
     """How often a round kills streams, in the reference engine, and on Spark, where it kills views and streams of data
-    sources as often; and the server that their tables are on: without one, they write directories alone."""
+    sources as often; and the server that their tables are on: without one, they write directories alone, and there are
+    no logs."""
 
     reference: int
     spark: int
@@ -302,7 +308,7 @@ class Kills:
         random, killed = Random(number), 0
         while killed < self.spark:
             with TemporaryDirectory() as home:
-                way, most = random.choice((NUMBERED, FOLLOWED)), min(3, self.spark - killed)
+                way, most = random.choice(list(WAYS)), min(3, self.spark - killed)
                 killed += view_survives(spark, Path(home), way, random, kills=most, delay=2)
         return killed
 
@@ -316,6 +322,39 @@ class Kills:
                     Path(home), random.choice(READERS), random, engine="spark", batches=5 + most, kills=most, delay=2
                 )
         return killed
+
+    def of_tables(self, number: int) -> int:
+        """Kills streams of tables of Delta Lake and of Iceberg in the reference engine; returns how often."""
+        random, killed = Random(number), 0
+        for connector in TABLES:
+            with TemporaryDirectory() as home:
+                killed += table_survives(Path(home), connector, random, kills=self.few, delay=0.2)
+        return killed
+
+    def of_logs(self, number: int) -> int:
+        """Kills a stream of the log of a table of PostgreSQL in the reference engine; returns how often."""
+        if self.server is None:
+            return 0
+        table = f"killed_{secrets.token_hex(8)}"
+        with TemporaryDirectory() as home:
+            killed = log_survives(self.server, table, Path(home), Random(number), kills=self.few, delay=0.3)
+        clear(self.server, table)
+        return killed
+
+    def of_servers(self, number: int) -> int:
+        """Kills the server while a stream follows it; returns how often."""
+        if self.server is None:
+            return 0
+        table = f"killed_{secrets.token_hex(8)}"
+        with TemporaryDirectory() as home:
+            server_survives(self.server, table, Path(home), Random(number), crashes=2, delay=0.3)
+        clear(self.server, table)
+        return 2
+
+    @property
+    def few(self) -> int:
+        """How often a stream of a table is killed in the reference engine, where each kill is between more of it."""
+        return self.reference // 20
 
 
 def damaged(spark: SparkSession, random: Random, server: Server | None, *, of_each: int, on_spark: int) -> int:
@@ -367,7 +406,12 @@ def seeds(first: int | None, minutes: float) -> Iterator[int]:
 @click.option("--minutes", type=click.FloatRange(min=0), default=10.0, show_default=True)
 @click.option("--seed", "only", type=click.IntRange(min=0), help="Runs the round of this seed alone.")
 @click.option("--kills", default=200, show_default=True, help="How often a round kills streams.")
-@click.option("--kills-on-spark", default=1, show_default=True, help="How often on Spark, and views and data sources.")
+@click.option(
+    "--kills-on-spark",
+    default=1,
+    show_default=True,
+    help="How often on Spark, and views and data sources, tables and logs.",
+)
 @click.option("--damages", type=click.IntRange(min=1), help="Damages checkpoints alone, so many of them on Spark.")
 def main(minutes: float, only: int | None, kills: int, kills_on_spark: int, damages: int | None) -> None:
     """Runs generated cases in the reference and on Spark."""

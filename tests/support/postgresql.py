@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import pwd
@@ -100,6 +101,17 @@ class Server:
         """Ends it, and starts it again, with other settings than usual if some are given."""
         self._end()
         self.process = _process(self.home, self.port, settings)
+
+    def crash(self) -> None:
+        """Kills it with all of its processes, and starts it again: it finds in its log what was committed."""
+        pid = self.process.pid
+        others = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        self.process.kill()  # first, so that it does not see the others die and begin again by itself
+        self.process.wait(30)
+        for other in others:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(other, signal.SIGKILL)
+        self.process = _process(self.home, self.port)
 
     def stop(self) -> None:
         """Ends it, and removes its data."""

@@ -1,7 +1,7 @@
 """Views that are fed by a process that is killed: `python -m tests.runtime.checkpoint.fed_views HOME WAY`.
 
-It opens the view of HOME again, gives it all batches from the first on, or follows what is in its directories, and
-writes the changes of each batch to a file of its number.
+It opens the view of HOME again, feeds it in one of the ways all that is in its directories, and writes the changes of
+each batch to a file of its number.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -22,33 +23,38 @@ from mrql.api import View
 from tests.runtime.checkpoint.crashes import KilledProcess
 from tests.support.spark_settings import INTERPRETED
 
-QUERY = mrql.compile(
+JOIN = mrql.compile(
     "select (l.A, sum(r.D), max(r.D)) from l in left, r in right where l.B = r.C group by l.A",
     left="bag(<A: long, B: long>)",
     right="bag(<C: long, D: long>)",
 )
 SCHEMAS = {"left": "A long, B long", "right": "C long, D long"}
-
-NUMBERED, FOLLOWED = "numbered", "followed"
-"""The ways in which a view is fed: batches with their numbers, or streaming DataFrames."""
+NUMBERS = mrql.compile(
+    "select (k, count(x), sum(x.n)) from x in numbers group by k: x.n mod 7", numbers="bag(<n: long>)"
+)
 
 PATIENCE = 240
 """After so many seconds without an end a process hangs."""
 
-
-def fill(home: Path, batches: int, random: Random) -> None:
-    """A file of each stream for each batch."""
-    for name in SCHEMAS:
-        (home / name).mkdir()
-        for number in range(batches):
-            rows = (f"{random.randint(0, 9)},{random.randint(0, 9)}\n" for _ in range(random.randint(1, 30)))
-            (home / name / f"{number:04d}.csv").write_text("".join(rows))
+Rows = Mapping[str, DataFrame]
 
 
-# --- the process that is killed -----------------------------------------------------------------
+@attrs.frozen
+class Way:
+    """A way in which a view is fed."""
+
+    query: mrql.Query
+    fill: Callable[[Path, int, Random], int | None]
+    """Writes what makes about so many batches; returns of how many it will be, if that is known."""
+    feed: Callable[[View, SparkSession, Path], None]
+    rows: Callable[[SparkSession, Path, View], Rows]
+    """What the view is fed in the end, of each stream."""
+
+    def view(self, spark: SparkSession, home: Path) -> View:
+        return self.query.view(spark, checkpoint=home / "state")
 
 
-def delivered(home: Path, changes: DataFrame, number: int) -> None:
+def deliver(home: Path, changes: DataFrame, number: int) -> None:
     """Writes the changes of a batch over what was written under its number."""
     file = home / "changes" / f"{number:06d}.json"
     file.parent.mkdir(exist_ok=True)
@@ -57,30 +63,94 @@ def delivered(home: Path, changes: DataFrame, number: int) -> None:
     aside.rename(file)
 
 
+def follow(view: View, home: Path, **streams: DataFrame) -> None:
+    """Follows streams to their end."""
+    view.follow(trigger={"availableNow": True}, deliver=partial(deliver, home), **streams).awaitTermination()
+
+
+def files(spark: SparkSession, directory: Path, schema: str) -> DataFrame:
+    """A stream of the files in a directory, one a batch."""
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).csv(str(directory))
+
+
+# --- files of rows, and of rows that go ---------------------------------------------------------
+
+
+def fill_pairs(home: Path, batches: int, random: Random) -> int:
+    """A file of each stream for each batch, and one of rows that go again in the batch after it."""
+    for name in SCHEMAS:
+        (home / name).mkdir()
+        (home / f"{name}-gone").mkdir()
+        before: list[str] = []
+        for number in range(batches):
+            gone = random.sample(before, len(before) // 3)
+            (home / f"{name}-gone" / f"{number:04d}.csv").write_text("".join(gone))
+            before = [f"{random.randint(0, 9)},{random.randint(0, 9)}\n" for _ in range(random.randint(1, 30))]
+            (home / name / f"{number:04d}.csv").write_text("".join(before))
+    return len(SCHEMAS) * batches
+
+
 def number_them(view: View, spark: SparkSession, home: Path) -> None:
-    """Gives all batches, each with its number: the streams in turn."""
+    """Gives all batches, with what comes and what goes, each with its number: the streams in turn."""
     for number, file in enumerate(sorted((home / "left").iterdir())):
-        for name in SCHEMAS:
-            rows = spark.read.schema(SCHEMAS[name]).csv(str(home / name / file.name))
-            view.apply(offset=number, deliver=partial(delivered, home), **{name: rows})
+        for name, schema in SCHEMAS.items():
+            come, gone = (spark.read.schema(schema).csv(str(home / at / file.name)) for at in (name, f"{name}-gone"))
+            delta = mrql.Delta(insert=come, delete=gone)
+            view.apply(offset=number, deliver=partial(deliver, home), **{name: delta})
 
 
-def follow_them(view: View, spark: SparkSession, home: Path) -> None:
-    """Follows the files, one a batch."""
-    streams = {
-        name: spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).csv(str(home / name))
-        for name, schema in SCHEMAS.items()
-    }
-    view.follow(trigger={"availableNow": True}, deliver=partial(delivered, home), **streams).awaitTermination()
+def pairs_left(spark: SparkSession, home: Path, view: View) -> Rows:
+    def rows(name: str) -> DataFrame:
+        come, gone = (spark.read.schema(SCHEMAS[name]).csv(str(home / at)) for at in (name, f"{name}-gone"))
+        return come.exceptAll(gone)
+
+    return {name: rows(name) for name in SCHEMAS}
 
 
-def feed(home: Path, way: str) -> None:
+def follow_files(view: View, spark: SparkSession, home: Path) -> None:
+    follow(view, home, **{name: files(spark, home / name, schema) for name, schema in SCHEMAS.items()})
+
+
+def all_pairs(spark: SparkSession, home: Path, view: View) -> Rows:
+    return {name: spark.read.schema(schema).csv(str(home / name)) for name, schema in SCHEMAS.items()}
+
+
+# --- a source of Spark --------------------------------------------------------------------------
+
+
+def fill_ticks(home: Path, batches: int, random: Random) -> None:
+    (home / "batches").write_text(str(batches))
+
+
+def follow_ticks(view: View, spark: SparkSession, home: Path) -> None:
+    """Follows the numbers that Spark makes, for so many batches at least."""
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+    following = view.follow(numbers=source.selectExpr("value AS n"), deliver=partial(deliver, home))
+    while view.batches < int((home / "batches").read_text()):
+        following.awaitTermination(0.05)
+    following.stop()
+
+
+def all_ticks(spark: SparkSession, home: Path, view: View) -> Rows:
+    return {"numbers": spark.range(5 * (view.offsets["numbers"]["batchId"] + 1)).selectExpr("id AS n")}
+
+
+NUMBERED, FOLLOWED, TICKS = "numbered", "followed", "rate-micro-batch"
+WAYS: dict[str, Way] = {
+    NUMBERED: Way(JOIN, fill_pairs, number_them, pairs_left),
+    FOLLOWED: Way(JOIN, fill_pairs, follow_files, all_pairs),
+    TICKS: Way(NUMBERS, fill_ticks, follow_ticks, all_ticks),
+}
+"""The ways in which a view is fed: batches with their numbers, and streaming DataFrames."""
+
+
+def feed(home: Path, way: Way) -> None:
     """Opens the view, and gives it all that there is."""
     from tests.conftest import local_spark
 
     spark = local_spark(INTERPRETED)
-    with QUERY.view(spark, checkpoint=home / "state") as view:
-        {NUMBERED: number_them, FOLLOWED: follow_them}[way](view, spark, home)
+    with way.view(spark, home) as view:
+        way.feed(view, spark, home)
     spark.stop()
 
 
@@ -108,18 +178,18 @@ class KilledView(KilledProcess):
         return [sys.executable, "-m", "tests.runtime.checkpoint.fed_views", str(self.home), self.way]
 
 
-def view_survives(spark: SparkSession, home: Path, way: str, random: Random, *, kills: int, delay: float) -> int:
+def view_survives(spark: SparkSession, home: Path, name: str, random: Random, *, kills: int, delay: float) -> int:
     """Kills a process that feeds a view at random moments, and returns how often; all that was given counts once."""
-    batches = random.randint(2, 4)
-    fill(home, batches, random)
-    killed = KilledView(random, delay, home, way).until_done(kills)
-    rows = {name: spark.read.schema(schema).csv(str(home / name)) for name, schema in SCHEMAS.items()}
-    expected = sorted(map(tuple, QUERY.batch(spark, **rows).collect()))
-    with QUERY.view(spark, checkpoint=home / "state") as view:
-        assert view.batches == 2 * batches
+    way = WAYS[name]
+    batches = way.fill(home, random.randint(2, 4), random)
+    killed = KilledView(random, delay, home, name).until_done(kills)
+    with way.view(spark, home) as view:
+        expected = sorted(map(tuple, way.query.batch(spark, **way.rows(spark, home, view)).collect()))
+        assert batches is None or view.batches == batches
         assert sorted(map(tuple, view.answer().collect())) == expected
+        numbers = range(view.batches)
     files = sorted((home / "changes").glob("*.json"))
-    assert [file.stem for file in files] == [f"{number:06d}" for number in range(2 * batches)]
+    assert [file.stem for file in files] == [f"{number:06d}" for number in numbers]
     total: Counter[tuple[Any, ...]] = Counter()
     for *row, weight in (row for file in files for row in json.loads(file.read_text())):
         total[tuple(row)] += weight
@@ -129,4 +199,4 @@ def view_survives(spark: SparkSession, home: Path, way: str, random: Random, *, 
 
 
 if __name__ == "__main__":
-    feed(Path(sys.argv[1]), sys.argv[2])
+    feed(Path(sys.argv[1]), WAYS[sys.argv[2]])

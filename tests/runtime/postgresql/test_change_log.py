@@ -32,8 +32,8 @@ from mrql.runtime.postgresql.published import in_sql
 from mrql.runtime.postgresql.slot_notes import slot_notes
 from mrql.runtime.postgresql.table import quoted
 from mrql.runtime.sources.source import Offset, latest_of
-from tests.runtime.checkpoint.crashes import KilledStream
 from tests.runtime.checkpoint.streams import Stream, batch_answer
+from tests.runtime.postgresql.killed_logs import log_survives, server_survives, text_of
 from tests.support.postgresql import Server
 from tests.support.table_history import ROW, TableHistory, make_table
 
@@ -374,36 +374,18 @@ def test_a_connection_that_was_lost(postgresql: Server, table: str, tmp_path: Pa
 # --- as a stream --------------------------------------------------------------------------------
 
 
-def text_of(server: Server, table: str) -> str:
-    row = "<k: long, who: int, what: string, price: double>"
-    source = f'stream(postgresql_cdc, "{server.address(table)}", type({row}))'
-    return f"t = {source}; select (w, count(x), sum(x.price), max(x.k)) from x in t group by w: x.what;"
+@pytest.mark.slow
+def test_kills(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """The table is written to and the stream is killed, in turn."""
+    assert log_survives(postgresql, table, tmp_path, Random(7), kills=4, delay=0.3) == 4
+    assert len(slots(postgresql)) == 1
 
 
 @pytest.mark.slow
-def test_kills(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """The table is written to and the stream is killed, in turn; in the end the answer is that of SQL, here and in a
-    table that it keeps there."""
-    make_table(postgresql, table)
-    stream = Stream(tmp_path, text_of(postgresql, table), max_files=1)
-    stream.address = postgresql.address(f"{table}_kept")
-    assert stream.job.query is not None
-    random = Random(7)
-    with closing(TableHistory(postgresql, table, random)) as history:
-        for round_ in range(2):
-            for _ in range(60):
-                history.step()
-            history.settle()
-            KilledStream(random, 0.3, stream).until_done(2)
-            assert sorted(stream.answers())[-1] >= f"batch-{round_:06d}"
-            last = stream.answers()[max(stream.answers())]
-            query = f"SELECT what, count(*), sum(price), max(k) FROM {table} GROUP BY what"
-            with postgresql.connect() as connection:
-                expected = Bag((*row[:2], float(row[2] or 0), row[3]) for row in connection.execute(query.encode()))
-            assert last == expected
-            assert Bag(postgresql.rows(f"{table}_kept")) == expected
+def test_a_server_that_is_killed(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """While a stream follows it: what was committed there is counted once, and the slot is still there."""
+    server_survives(postgresql, table, tmp_path, Random(9), crashes=2, delay=0.3)
     assert len(slots(postgresql)) == 1
-    assert not [*(tmp_path / "checkpoint" / "incoming").rglob("*.parquet")]
 
 
 @pytest.mark.spark
