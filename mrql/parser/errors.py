@@ -12,7 +12,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.parser.lexer import IN_BACKQUOTES, NAMES_NO_FIELD
-from mrql.parser.sql_hints import IF, WHOLE, generator_hint, head_hint, sql_hint
+from mrql.parser.sql_hints import IF, WHOLE, comment_hint, generator_hint, head_hint, sql_hint
 
 # How the terminals of the grammar are called in front of people. Those that are left out begin an expression, a
 # pattern, a type or a statement, or continue an expression, and are never listed one by one.
@@ -116,7 +116,9 @@ def _explain_token(error: UnexpectedToken, source: Source, begin: int, end: int)
     if token.type == "$END":
         stop = len(source.text[:end].rstrip())
         whole, kind = ("query", Unfinished) if end == len(source.text) else ("expression", UserError)
-        hint = _construct_hint(source, stop, state, open_tokens) or _unclosed(source, begin, open_tokens)
+        text = source.text[begin:stop]
+        hint = comment_hint(text) or sql_hint(text, "") or _construct_hint(source, stop, state, open_tokens)
+        hint = hint or _unclosed(source, begin, open_tokens)
         return kind(f"unexpected end of the {whole}: expected {expected}", Span(source, stop, stop), hint)
     at = begin + (token.start_pos or 0)
     unterminated = _unterminated(source, at)
@@ -237,6 +239,8 @@ def _field_hint(name: Token, here: str) -> str | None:
     match here[:1]:
         case "." | "," | ">":
             return "a field has a name: `<A: x.A, B: x.B>`"
+        case "(" | "[" | "+" | "-" | "*" | "/" | "#":
+            return "a field has a name: `<A: x.A, N: count(x)>`"
         case "=":
             return f"a field is written with a `:`: `<{name}: …>`"
         case _:

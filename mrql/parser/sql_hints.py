@@ -10,9 +10,23 @@ import re
 import attrs
 
 JOIN = "join by a condition: `select … from a in A, b in B where a.K = b.K`"
+EACH_TIME = (
+    "an element of the left stays as often as it is there, or goes, however often the right has it: leave out `all`"
+)
 PARTNERS = "what may have no partner is nested: `select (a, (select b from b in B where b.K = a.K)) from a in A`"
 IF = "write `if c then a else b`"
 ROUND = "a `,` behind a `from` goes on with it: put the select in round brackets"
+WINDOW = (
+    "a window is a list: `(x, n) in row_number(select x from x in X order by x.A)`, also of a group (docs/from-sql.md)"
+)
+LIKE = 'write `startswith(s, "a")`, `endswith`, `contains`, or `regexp_like(s, "^a.*z$")`'
+SAME = "write `a = b or is_null(a) and is_null(b)`"
+AS_A_TYPE = "write `e as date`, or as another type"
+LATER = "write `add_days(d, 1)`, `add_months`, or `add_hours` of a timestamp"
+PARTS = "take a part of a list: `(select … order by …)[10:19]`"
+NAMED = "what is named needs no word before it: `x = 3;`, or in an expression `let x = 3 in x + 1`"
+OPERANDS = r"(?!from\b)[\w\"'({\[]"
+"""How what is no clause goes on, so that a name of a column is not taken for an operator."""
 COUNT = "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`"
 GENERATOR = "a `from` names the elements of each collection: `from x in X`"
 FUNCTION = "a function says its types: `function f(x: long): long { … }`; a macro has none: `macro f(x) { … }`"
@@ -65,6 +79,27 @@ class Habit:
         )
 
 
+ALIAS = r"(?:\bfrom\s+|,\s*)(\w+)\s+(?:as\s+)?(?!(?:where|group|order|on|limit|union)\b)([^\W\d]\w*)\s*\Z"
+"""A collection with its variable behind it, and no clause."""
+NUMBERS: tuple[tuple[str, str, str], ...] = (
+    ("write `2`, which is a `long` beside one, or `2 as long`", r"l\b", r"(?<![\w.])\d+"),
+    ("write `1.5m`, a decimal", r"bd\b", r"(?<![\w.])\d+(\.\d+)?"),
+    ("write `1.5`, a double, or `2 as double`", r"d\b", r"(?<![\w.])\d+(\.\d+)?(e[+-]?\d+)?"),
+    ("write `1.5 as float`", r"f\b", r"(?<![\w.])\d+(\.\d+)?(e[+-]?\d+)?"),
+    ("a number is written in tens: `16`, and not `0x10`", r"[xob][\da-f_]+\b", r"(?<![\w.])0"),
+    ("the digits of a number stand together: `1000`", r"_\d", r"(?<![\w.])\d+"),
+    ("a decimal is written with all of its digits: `1000m`", r"m\b", r"(?<![\w.])\d+(\.\d+)?e[+-]?\d+"),
+)
+"""Constants as they are written elsewhere: the hint, and what they look like."""
+COMMENT = "`//` begins a comment; the quotient of integers is a whole number: `a / b`"
+
+
+def comment_hint(before: str) -> str | None:
+    """The hint for a text that ends too early, if its last line has a comment that looks like a division."""
+    line = before.rsplit("\n", 1)[-1]
+    return COMMENT if re.search(r"[\w)\]]\s*//\s*(\d|\w+(\.\w+)?\s*[)\]}>,])", line) else None
+
+
 HABITS: tuple[Habit, ...] = (
     *(
         Habit(f"write {here}", *at)
@@ -82,24 +117,45 @@ HABITS: tuple[Habit, ...] = (
     Habit("a field is written with a `:`: `<a: int>`", rf"({TYPES}|\w*(int|char)|decimal)\b", r"<\s*\w+\s+"),
     Habit("write `not is_null(e)`", r"is\s+not\s+(null|none)\b"),
     Habit("write `is_null(e)`", r"is\s+(null|none)\b"),
-    Habit("write `a = b or is_null(a) and is_null(b)`", r"is\s+(not\s+)?distinct\b"),
+    Habit(SAME, r"is\s+(not\s+)?distinct\b"),
+    Habit(SAME, ">", "<="),
+    Habit(
+        "write `coalesce(c, false)`, which is false where c is missing, or `not coalesce(c, true)`",
+        r"is\s+(not\s+)?(true|false|unknown)\b",
+    ),
     Habit("write `e < low or e > high`", r"not\s+between\b"),
     Habit("write `e >= low and e <= high`", r"between\b"),
-    Habit(
-        'write `startswith(s, "a")`, `endswith`, `contains`, or `regexp_like(s, "^a.*z$")`',
-        r"(not\s+)?(i?like|rlike|similar)\b",
-    ),
+    Habit(LIKE, r"(not\s+)?(i?like|rlike|similar)\b"),
+    Habit(LIKE, rf"(not\s+)?(regexp|glob|matches|contains|(starts|ends)(\s*with)?)\s+{OPERANDS}"),
+    Habit('write `regexp_like(s, "^a.*z$")`, or `not regexp_like(…)`', "!?~", r"[\w)\]\"'=!]\s*"),
     Habit('the format comes first: `source(csv, "file.csv", ",", header)`', r"\"", r"\b(source|stream)\s*\(\s*"),
     Habit(
-        "a function is defined by `macro f(x) { … };`, or with types by `function`", r"\w+\s*\(", r"(?:^|;)\s*def\s+"
+        "a function is defined by `macro f(x) { … };`, or with types by `function`",
+        r"\w+\s*\(",
+        r"(?:^|;|\n)\s*(def|define|fn|func?|proc|procedure|sub)\s+",
     ),
+    Habit("the body is the value: leave out `return`", before=r"\breturn\s+"),
+    Habit(NAMED, before=r"(?:^|;|\n)\s*(set|var|val|const|final|auto|declare)\s+"),
+    Habit(NAMED, r";|\Z", r"(?:^|;|\n)\s*let\s+\w+\s*=[^;]*"),
+    Habit(
+        "`mrql explain FILE` shows what a batch costs; in the shell it is `:explain e`",
+        before=r"(?:^|;|\n)\s*explain\s+",
+    ),
+    Habit(
+        "`mrql infer FILE…` finds the type of the rows of files; in the shell `:type e` shows that of an expression",
+        before=r"(?:^|;|\n)\s*(describe|desc|show)\s+",
+    ),
+    Habit("the `select` stands first: `select f.A from f in F`", r"from\b[^;]*\bselect\b", r"(?:^|[;({=])\s*"),
+    Habit("write `from x in X, y in x.Ys`, for the elements of a part of each row", r"lateral\s+view\b"),
+    Habit("write `from x in X, y in x.Ys`, for the elements of a part of each row", before=r"\blateral\s+"),
     Habit(PARTNERS, r"(left|right|full)\s+(outer\s+)?join\b"),
     Habit(JOIN, r"((inner|cross|natural)\s+)?join\b"),
     Habit(JOIN, before=r"\bjoin\s+\w+\s+"),
+    Habit(JOIN, r"using\s*\("),
+    Habit(WINDOW, rf"over\s*{OPERANDS}"),
     Habit(
-        "a window is a list: `(x, n) in row_number(select x from x in X order by x.A)`, also of a group"
-        " (docs/from-sql.md)",
-        r"over\s*\(",
+        "choose by the number: `select x from (x, n) in row_number(select x from x in X order by x.A) where n = 1`",
+        r"qualify\b",
     ),
     Habit("name it before the query: `name = select …;`", before=r"\bwith\s+(recursive\s+)?"),
     Habit(f"{IF}, or `case e {{ 1: a | 2: b | _: c }}`", before=r"\bcase\s+when\s+"),
@@ -112,19 +168,34 @@ HABITS: tuple[Habit, ...] = (
         r"nulls\s+(first|last)\b",
     ),
     Habit("`union` keeps all that both sides have: leave out `all`", before=r"\bunion\s+all\s+"),
+    Habit(EACH_TIME, before=r"\b(intersect|except)\s+all\s+"),
+    Habit("write `distinct(X union Y)`", before=r"\b(union|intersect|except)\s+distinct\s+"),
+    Habit("write `X except Y`; each element once is `distinct(X except Y)`", r"minus\s*(\(|select\b)"),
     Habit("it stands between two collections: `X union Y`", r"(union|intersect|except)\b", r"(?:\A|[;(\[{,=])\s*"),
-    Habit("take a part of a list: `(select … order by …)[10:19]`", r"(offset|fetch)\b"),
+    Habit(PARTS, r"(offset|fetch)\b"),
+    Habit(f"{PARTS}, the ten behind the first ten", ",", r"\blimit\s+\w+\s*"),
+    Habit("write `order by`", r"sort\s+by\b"),
+    Habit("leave it out: rows go where they are needed", r"(cluster|distribute)\s+by\b"),
     Habit("aggregate a select over the group: `sum(select x.A from x in g where x.A > 1)`", r"filter\s*\("),
-    Habit("write `e as string`", r"::"),
-    Habit("write `e as string`", ":", before=":"),
+    Habit(AS_A_TYPE, r"::"),
+    Habit(AS_A_TYPE, ":", before=":"),
     Habit(f"{NAMED}: `select n: e from …`", r"[\"']", r"\bas\s+"),
     Habit("leave out the `,` before the `from`", r"from\b", r",\s*"),
     Habit(r"in a text, a quote is written `\'`", "'", r"'[^']*'"),
     Habit('write `date("2026-01-31")`, or `timestamp("2026-01-31 10:20:30")`', r"[\"']", r"\b(date|timestamp)\s*"),
-    Habit("write `add_days(d, 1)`, `add_months`, or `add_hours` of a timestamp", before=r"\binterval\s+"),
+    Habit(LATER, before=r"\binterval\s+"),
+    Habit(LATER, r"(micro|milli)?(second|minute|hour|day|week|month|quarter|year)s?\b", r"[+-]\s*\d+\s+"),
+    Habit("a `timestamp` is in UTC: what a clock elsewhere shows is `add_hours(t, 2)`, say", r"at\s+time\s+zone\b"),
+    *(Habit(*number) for number in NUMBERS),
+    Habit("a part of a tuple has a place, from 0 on: `t#0`", r"\d", r"\."),
+    Habit("a field whose name has other signs is in backquotes: p.`unit price`", r"[\"']", r"[\w)\]]\.\s*"),
+    Habit("the quotient of integers is a whole number: `a / b`", rf"div\s+{OPERANDS}"),
     Habit("any value may be missing: leave it out", r"\?|(not\s+)?null\b", rf":\s*({TYPES})\s*"),
+    Habit("what is missing has missing parts: write `x.A`", r"\?\."),
+    Habit("write `coalesce(a, b)`", r"\?[?:]"),
     Habit(IF, r"\?"),
     Habit(IF, r"if\b(?:(?!\bthen\b)[^;])*\belse\b"),
+    Habit(SELECT, ">", r"\.\s*(filter|where|map|flatmap|select|foreach)\s*\(\s*\(?\s*\w+\s*\)?\s*[-=]"),
     Habit(SELECT, r"for\s[^;]*?\bin\b"),
     Habit("a function without a name is `\\x. e`", before=r"\blambda\s+"),
     Habit("write `pow(x, y)`", r"\*", r"\w\)?\s*\*"),
@@ -143,7 +214,11 @@ HABITS: tuple[Habit, ...] = (
         r"\{\s*(\d+|\"[^\"]*\"|'[^']*')\s*",
     ),
     Habit("arguments have no names, and stand in the order of the parameters", ":", r"\w\(\s*\w+\s*"),
-    Habit("`where` stands before `group by` and `order by`; a `having` chooses groups", r"where\b"),
+    Habit(
+        "`where` stands before `group by` and `order by`; a `having` chooses groups",
+        r"where\b",
+        r"\b(group|order)\s+by\b[^;]*",
+    ),
     Habit(
         'a query reads: rows come and go by the files of its streams, and `store "path" from e;` writes',
         before=r"(?:\A|;)\s*(insert|update|delete|create|drop|alter|merge)\s+",
@@ -152,6 +227,11 @@ HABITS: tuple[Habit, ...] = (
         "a select for each set of keys, joined by `union`",
         r"(with\s+(rollup|cube)|sets)\b",
         r"\bgroup\s+by\s[^;]*",
+    ),
+    Habit(
+        'order the elements first: `join((select x.B from x in g order by x.A), ", ")`',
+        r"order\s+by\b",
+        r"\b(string_agg|group_concat|listagg)\s*\([^()]*",
     ),
     Habit("`or` is for conditions; texts are joined by `+`", r"\|\|"),
 )
@@ -176,12 +256,13 @@ def head_hint(here: str) -> str | None:
 
 def generator_hint(before: str, here: str, in_brackets: bool) -> str:
     """The hint for a `from` whose collection has no variable; `in_brackets` if the select is inside of some."""
-    if in_brackets and here[:1] in {")", "]", "}"} and re.search(r"\bin\b[^,]*,[^,]*\Z", before, re.IGNORECASE):
+    if in_brackets and here[:1] in {")", "]", "}"} and re.search(r"\bin\b[^;]*,[^,]*\Z", before, re.IGNORECASE):
         return ROUND
     if re.match(r"join\b", here, re.IGNORECASE):
         return JOIN
-    found = re.search(r"(?:\bfrom|,)\s*(\w+)\s+(?:as\s+)?\Z", before, re.IGNORECASE)
-    variable = re.match(r"(\w+)", here)
-    if found and variable and variable[1].lower() not in {"where", "group", "order", "on", "limit", "union"}:
-        return f"write `from {variable[1]} in {found[1]}`"
+    word = re.match(r"\w*", here)
+    # `F f` cannot be read from its variable on, and `F as f`, which is a pattern with its type, from what is behind it.
+    for text in (f"{before}{word[0] if word else ''}", before):
+        if alias := re.search(ALIAS, text, re.IGNORECASE):
+            return f"write `from {alias[2]} in {alias[1]}`"
     return GENERATOR

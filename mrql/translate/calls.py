@@ -6,6 +6,7 @@ After `group by`, an aggregation also takes an expression over the elements of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from mrql import syntax
 from mrql.algebra import functions as fn
@@ -17,14 +18,14 @@ from mrql.algebra.functions import TRACE
 from mrql.algebra.terms import Let, PVar, Single, Term, Var, element_type
 from mrql.parser.sql_hints import COUNT
 from mrql.translate.builtin_aggregates import AGGREGATIONS, aggregate
-from mrql.translate.coercion import coerce, resolve, taken_as
+from mrql.translate.coercion import castable, coerce, resolve, taken_as
 from mrql.translate.collection_functions import DERIVED, check_arguments, derived
 from mrql.translate.collection_terms import flattened, is_bag_of_collections
 from mrql.translate.data_types import construct
 from mrql.translate.inlining import call, named
 from mrql.translate.json_values import as_collection
 from mrql.translate.library import BUILT_IN, LIBRARY
-from mrql.translate.lifted import lifted_hint
+from mrql.translate.lifted import bag_hint, lifted_hint
 from mrql.translate.other_names import HERE
 from mrql.translate.python_imports import call as call_imported
 from mrql.translate.recursive_functions import call as call_recursive
@@ -75,11 +76,14 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
             return flattened(args[0], scope.globals.names, expr.span)
         if expr.function == "flatten" and len(args) == 1 and ty.is_collection(args[0].type):
             args = [there(args[0])]
-        hint = _order_hint(expr, args) or lifted_hint(expr, args, scope)
+        hint = _order_hint(expr, args) or lifted_hint(expr, args, scope) or _text_hint(expr, args)
         return apply(LIBRARY[expr.function], args, expr.span, shown=expr.function, hint=hint)
     if expr.function in CASTS:
         _check_arity(expr.function, 1, expr)
-        return taken_as(scope.translate(expr.args[0]), CASTS[expr.function], expr.span)
+        term = scope.translate(expr.args[0])
+        wanted = CASTS[expr.function]
+        hint = lifted_hint(expr, [term], scope, lambda element: castable(element, wanted))
+        return taken_as(term, wanted, expr.span, hint)
     if expr.function == "trace":
         return apply(TRACE, [scope.translate(arg) for arg in expr.args], expr.span)
     candidates = [
@@ -121,8 +125,9 @@ def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Sco
 def _arguments(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Iterator[tuple[str, Term]]:
     """The arguments of a call by their names, in the types of the parameters."""
     for (name, written), arg in zip(function.params, expr.args, strict=True):
-        t = resolve(written, scope.globals)
-        yield name, coerce(scope.translate(arg), t, arg.span, f"the argument `{name}` of `{function.name}`")
+        t, term = resolve(written, scope.globals), scope.translate(arg)
+        hint = bag_hint(arg, term, scope, partial(ty.fits, expected=t))
+        yield name, coerce(term, t, arg.span, f"the argument `{name}` of `{function.name}`", hint=hint)
 
 
 def _expand_macro(macro: syntax.MacroDef, expr: syntax.Call, scope: Scope) -> Term:
@@ -145,7 +150,7 @@ def _aggregation(expr: syntax.Call, scope: Scope) -> Term:
     """An aggregation of a collection; in a select with `group by`, also of an expression over the group's elements."""
     if len(expr.args) != 1:
         raise _one_argument(expr)
-    collection = _over_group(expr.args[0], scope)
+    collection = _over_group(expr.args[0], scope, expr.function)
     if collection is None:
         collection = _one_collection(expr, scope)
     defined = scope.globals.aggregations.get(expr.function)
@@ -159,21 +164,23 @@ def _derived(expr: syntax.Call, scope: Scope) -> Term:
     args = expr.args
     if DERIVED[expr.function].pairs and len(args) == 2 and scope.group is not None:
         pair = syntax.TupleExpr(args, args[0].span.to(args[1].span))
-        values = _over_group(pair, scope)
+        values = _over_group(pair, scope, expr.function)
         if values is not None:
             return derived(expr, values, (), scope.globals.names)
     check_arguments(expr)
     first, *others = args
-    collection = _over_group(first, scope)
+    collection = _over_group(first, scope, expr.function)
     if collection is None:
         collection = _collection_term(first, scope, expr.function)
     return derived(expr, collection, [scope.translate(other) for other in others], scope.globals.names)
 
 
-def _over_group(arg: syntax.Expr, scope: Scope) -> Term | None:
+def _over_group(arg: syntax.Expr, scope: Scope, function: str) -> Term | None:
     """`sum(x.price * y.rate)` after `group by`: the values of the expression over the group's elements.
 
     None where the expression does not use the group, or is a collection by itself (`sum(x.price)` is a projected bag).
+
+    Raises: UserError where it has no value for an element.
     """
     group = scope.group
     if group is None or not (names_in(arg) & group.names):
@@ -181,19 +188,22 @@ def _over_group(arg: syntax.Expr, scope: Scope) -> Term | None:
     try:
         values = group.over(scope, lambda element: Single(element.translate(arg)))
     except UserError:
-        if _is_collection(arg, scope):
+        whole = _as_it_stands(arg, scope)
+        if whole is None:
+            raise
+        if ty.is_collection(whole):
             return None
-        raise
+        hint = f"`{arg.span.text}` is one value in each group; of all groups it is `{function}(select … group by …)`"
+        raise UserError(f"`{function}` takes a collection, not {whole}", arg.span, hint) from None
     return None if ty.is_collection(element_type(values)) else values
 
 
-def _is_collection(arg: syntax.Expr, scope: Scope) -> bool:
-    """Whether an expression has a meaning as it stands, and is a collection."""
+def _as_it_stands(arg: syntax.Expr, scope: Scope) -> ty.Type | None:
+    """The type that an expression has as it stands, if it has one."""
     try:
-        _collection_term(arg, scope)
+        return as_collection(scope.translate(arg)).type
     except UserError:
-        return False
-    return True
+        return None
 
 
 def _one_collection(expr: syntax.Call, scope: Scope) -> Term:
@@ -203,6 +213,8 @@ def _one_collection(expr: syntax.Call, scope: Scope) -> Term:
 
 
 def _one_argument(expr: syntax.Call) -> UserError:
+    if expr.function == "count" and not expr.args:
+        return UserError("`count` takes one collection, not 0 arguments", expr.span, COUNT)
     of_values = {"min": "least", "max": "greatest"}.get(expr.function)
     hint = f"`{of_values}(a, b)` is of values" if of_values else None
     return UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span, hint)
@@ -236,6 +248,17 @@ def _key_hint(arg: syntax.Expr, scope: Scope, group: GroupedVariables, function:
         return f"{one}: `count({min(group.names)})` counts its rows"
     differing = " or ".join(f"`{name}`" for name in sorted(group.names))
     return f"{one}; what is made of {differing} differs from row to row"
+
+
+def _text_hint(expr: syntax.Call, args: Sequence[Term]) -> str | None:
+    """The hint for a function of texts that is given something else."""
+    if LIBRARY[expr.function].takes not in ("strings", "two strings", "three strings"):
+        return None
+    others = (arg for arg, term in zip(expr.args, args, strict=True) if term.type not in (ty.STRING, ty.NOTHING))
+    other = next(others, None)
+    if other is None or ty.is_collection(args[expr.args.index(other)].type):
+        return None
+    return f"`({other.span.text} as string)` is a text"
 
 
 def _order_hint(expr: syntax.Call, args: Sequence[Term]) -> str | None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AND
-from mrql.algebra.terms import If, Let, Lit, Prim, PVar, Term, Var
+from mrql.algebra.terms import If, Let, Lit, Pattern, Prim, PVar, Term, Var
 from mrql.algebra.types import Type
 from mrql.translate.coercion import common
 from mrql.translate.exhaustiveness import ANYTHING, OTHERS, left_out
+from mrql.translate.lifted import branch_hint, lifted_hint
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Globals, Scope
 
@@ -30,10 +31,12 @@ def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
     matched, bodies = [], []
     for pattern, body in expr.branches:
         match = Match()
-        matched.append((match_pattern(pattern, v.type, scope.globals, match), match))
+        matched.append((_matched(pattern, expr, value, scope, match), match))
         bodies.append(scope.bind(match.bindings).translate(body))
     _check_complete(expr, v.type, scope.globals)
-    t, results = common(bodies, [body.span for _, body in expr.branches], "the branches of a `case`")
+    written = [body for _, body in expr.branches]
+    hint = branch_hint(written, bodies, scope)
+    t, results = common(bodies, [body.span for body in written], "the branches of a `case`", hint)
     term: Term = Lit(None, t)
     for (algebraic, match), result in zip(reversed(matched), reversed(results), strict=True):
         tested = result
@@ -44,6 +47,17 @@ def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
             tested = If(condition, result, term, span=expr.span)
         term = Let(algebraic, subject, tested)
     return Let(v, value, term, span=expr.span)
+
+
+def _matched(pattern: syntax.Pattern, expr: syntax.CaseExpr, value: Term, scope: Scope, match: Match) -> Pattern:
+    """Raises: UserError where values of the type cannot have the pattern's form."""
+    try:
+        return match_pattern(pattern, value.type, scope.globals, match)
+    except UserError as error:
+        hint = lifted_hint(expr, [value], scope)
+        if hint is None:
+            raise
+        raise UserError(error.message, error.span, hint) from None
 
 
 def _check_complete(expr: syntax.CaseExpr, t: Type, known: Globals) -> None:

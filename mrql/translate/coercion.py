@@ -73,15 +73,15 @@ def no_duplicates(names: list[str], span: Span) -> None:
             raise UserError(f"the field `{name}` is there twice", span)
 
 
-def coerce(term: Term, wanted: Type, span: Span, what: str) -> Term:
-    """The term widened to a type; `what` says in an error where the type comes from.
+def coerce(term: Term, wanted: Type, span: Span, what: str, hint: str | None = None) -> Term:
+    """The term widened to a type; `what` says in an error where the type comes from, and the hint is for that error.
 
     Raises: UserError when the term's type does not fit.
     """
     if term.type == wanted:
         return term
     if not ty.fits(term.type, wanted):
-        raise UserError(f"{what} must be of type {wanted}, not {term.type}", span)
+        raise UserError(f"{what} must be of type {wanted}, not {term.type}", span, hint)
     match term:
         case Empty() | Lit(None, _):
             return attrs.evolve(term, type=wanted)
@@ -89,8 +89,8 @@ def coerce(term: Term, wanted: Type, span: Span, what: str) -> Term:
             return Cast(term, wanted, span=term.span)
 
 
-def common(terms: list[Term], spans: list[Span], what: str) -> tuple[Type, list[Term]]:
-    """The least common type of some terms, and the terms widened to it.
+def common(terms: list[Term], spans: list[Span], what: str, hint: str | None = None) -> tuple[Type, list[Term]]:
+    """The least common type of some terms, and the terms widened to it; the hint is for where there is none.
 
     Raises: UserError at the first term that has no common type with those before it.
     """
@@ -98,7 +98,7 @@ def common(terms: list[Term], spans: list[Span], what: str) -> tuple[Type, list[
     for term, span in zip(terms, spans, strict=True):
         wider = ty.join_types(joined, term.type)
         if wider is None:
-            raise UserError(f"{what} must be of one type, but here is {term.type} after {joined}", span)
+            raise UserError(f"{what} must be of one type, but here is {term.type} after {joined}", span, hint)
         joined = wider
     return joined, [coerce(term, joined, span, what) for term, span in zip(terms, spans, strict=True)]
 
@@ -119,11 +119,11 @@ def castable(source: Type, target: Type) -> bool:
     return ty.is_numeric(source) and ty.is_numeric(target)
 
 
-def taken_as(term: Term, wanted: Type, span: Span) -> Term:
-    """`e as t`.
+def taken_as(term: Term, wanted: Type, span: Span, hint: str | None = None) -> Term:
+    """`e as t`; the hint is for an `e` that cannot be taken so.
 
     Raises: UserError where no value of the one type is one of the other.
     """
     if not castable(term.type, wanted):
-        raise UserError(f"a value of type {term.type} cannot be taken as {wanted}", span)
+        raise UserError(f"a value of type {term.type} cannot be taken as {wanted}", span, hint)
     return term if term.type == wanted else Cast(term, wanted)

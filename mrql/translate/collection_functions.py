@@ -261,4 +261,7 @@ def check_arguments(expr: syntax.Call) -> None:
     takes = " and ".join((function.takes if function.parameters else "one collection", *function.parameters))
     arguments = f"{given} argument{'' if given == 1 else 's'}"
     example = f"`{function.examples[0][0]}`, say" if function.parameters else None
+    if expr.function in ("min_by", "max_by") and given == 3:
+        down = " desc" if expr.function == "max_by" else ""
+        example = f"several are a list: `(select x from x in g order by x.A{down} limit 2)`"
     raise UserError(f"`{function.name}` takes {takes}, not {arguments}", expr.span, example)

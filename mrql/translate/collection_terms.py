@@ -79,10 +79,16 @@ def check_ordered(name: str, t: ty.Type, span: Span) -> None:
         raise UserError(f"`{name}` takes ordered values, and values of type {t} have no order", span, hint)
 
 
+_OF_TIMES = "`to_unix(t)` is a number, of seconds, and `from_unix(n as long)` a timestamp again"
+_OF_DAYS = (
+    '`date_diff(d, date("1970-01-01"))` is a number, of days, and `add_days(date("1970-01-01"), n as int)` a date again'
+)
+
+
 def check_numeric(name: str, element: ty.Type, span: Span) -> None:
     if not (ty.is_numeric(element) or element == ty.NOTHING):
-        hint = CAST_HINT if element == ty.ANY else None
-        raise UserError(f"`{name}` takes a collection of numbers, not of {element}", span, hint)
+        hints: dict[ty.Type, str] = {ty.ANY: CAST_HINT, ty.TIMESTAMP: _OF_TIMES, ty.DATE: _OF_DAYS}
+        raise UserError(f"`{name}` takes a collection of numbers, not of {element}", span, hints.get(element))
 
 
 def of_type(collection: Term, t: ty.Type) -> Term:

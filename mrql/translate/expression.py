@@ -30,12 +30,13 @@ from mrql.algebra.terms import (
 from mrql.translate import xml
 from mrql.translate.calls import call_named
 from mrql.translate.case import case
-from mrql.translate.coercion import coerce, common, is_type, resolve, taken_as
+from mrql.translate.coercion import castable, coerce, common, is_type, resolve, taken_as
 from mrql.translate.data_types import construct
 from mrql.translate.fields import field, nth
 from mrql.translate.indexing import index, integers, part
 from mrql.translate.inlining import call, is_function, with_function
 from mrql.translate.json_values import as_collection
+from mrql.translate.lifted import branch_hint, lifted_hint
 from mrql.translate.literals import literal
 from mrql.translate.operators import binary, unary
 from mrql.translate.other_names import NAMES_HERE
@@ -94,7 +95,10 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
         case syntax.LetExpr(bindings, body):
             return _let(bindings, body, scope)
         case syntax.Ascribe(inner, written):
-            return taken_as(scope.translate(inner), _type(written, inner, scope), expr.span)
+            term = scope.translate(inner)
+            wanted = _type(written, inner, scope)
+            hint = lifted_hint(expr, [term], scope, lambda element: castable(element, wanted))
+            return taken_as(term, wanted, expr.span, hint)
         case syntax.Call():
             return call_named(expr, scope)
         case syntax.Apply():
@@ -108,11 +112,15 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
         case syntax.CaseExpr():
             return case(expr, scope)
         case syntax.RangeExpr(low, high):
-            return integers(scope.translate(low), scope.translate(high), expr)
+            ends = scope.translate(low), scope.translate(high)
+            return integers(*ends, expr, branch_hint((low, high), ends, scope, ty.is_integral))
         case syntax.Index(inner, key):
-            return index(as_collection(scope.translate(inner)), scope.translate(key), expr, scope.globals.names)
+            collection, place = as_collection(scope.translate(inner)), scope.translate(key)
+            hint = lifted_hint(expr, [None, place], scope)
+            return index(collection, place, expr, scope.globals.names, hint)
         case syntax.Slice(inner, low, high):
-            return part(as_collection(scope.translate(inner)), scope.translate(low), scope.translate(high), expr)
+            collection, ends = as_collection(scope.translate(inner)), (scope.translate(low), scope.translate(high))
+            return part(collection, *ends, expr, branch_hint((low, high), ends, scope, ty.is_integral))
         case syntax.Attribute(inner, name):
             return xml.attribute(scope.translate(inner), name, scope.globals.names, expr.span)
         case syntax.Children(inner):
@@ -177,7 +185,9 @@ def _collection(expr: syntax.BagExpr | syntax.ListExpr, items: Sequence[syntax.E
     if not items:
         return Empty(ty.BagType(ty.NOTHING) if isinstance(expr, syntax.BagExpr) else ty.ListType(ty.NOTHING))
     terms = [scope.translate(item) for item in items]
-    _, widened = common(terms, [item.span for item in items], f"the elements of {what}")
+    _, widened = common(
+        terms, [item.span for item in items], f"the elements of {what}", branch_hint(items, terms, scope)
+    )
     return _union([Single(t) for t in widened]) if isinstance(expr, syntax.BagExpr) else ListOf(tuple(widened))
 
 
@@ -207,9 +217,12 @@ def _type(written: syntax.TypeExpr, inner: syntax.Expr, scope: Scope) -> ty.Type
 
 
 def _if(expr: syntax.IfExpr, scope: Scope) -> Term:
-    condition = coerce(scope.translate(expr.condition), ty.BOOL, expr.condition.span, "a condition")
+    tested = scope.translate(expr.condition)
+    hint = lifted_hint(expr, [tested], scope, lambda element: element == ty.BOOL)
+    condition = coerce(tested, ty.BOOL, expr.condition.span, "a condition", hint=hint)
     branches = [scope.translate(expr.then), scope.translate(expr.otherwise)]
-    _, widened = common(branches, [expr.then.span, expr.otherwise.span], "the branches of an if")
+    hint = branch_hint([expr.then, expr.otherwise], branches, scope)
+    _, widened = common(branches, [expr.then.span, expr.otherwise.span], "the branches of an if", hint)
     return If(condition, widened[0], widened[1])
 
 

@@ -12,6 +12,7 @@ import re
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
+from mrql.algebra.showable import written_name
 from mrql.algebra.terms import CMap, Get, Lambda, Nth, PVar, Single, Term, Var
 from mrql.translate import xml
 from mrql.translate.json_values import member
@@ -31,21 +32,27 @@ def field(expr: syntax.Field, scope: Scope) -> Term:
             return xml.children(term, expr.name, scope.globals.names, expr.span)
         case ty.RecordType() as record:
             if record.field(expr.name) is None:
-                raise foreign_field(expr.name, record, expr.span) or scope.unknown(
-                    "field", expr.name, record.names, expr.span
-                )
+                raise _no_field(expr, record, scope)
             return Get(term, expr.name)
         case ty.BagType(ty.RecordType() as record):
             # The projection of a bag of records, as a from-variable is after `group by`: the bag of the fields.
             if record.field(expr.name) is None:
-                raise foreign_field(expr.name, record, expr.span) or scope.unknown(
-                    "field", expr.name, record.names, expr.span
-                )
+                raise _no_field(expr, record, scope)
             x = PVar(scope.globals.names.fresh("x"), record)
             return CMap(Lambda(x, Single(Get(Var(x.name, record), expr.name))), term)
         case other:
             hint = _part_hint(expr, other) or method_hint(expr.name, expr.expr, (), scope)
             raise UserError(f"`.{expr.name}` takes a record, not {other}", expr.span, hint)
+
+
+def _no_field(expr: syntax.Field, record: ty.RecordType, scope: Scope) -> UserError:
+    """The error for a field that a record does not have."""
+    foreign = foreign_field(expr.name, record, expr.span)
+    begun = next((name for name in record.names if re.match(rf"{re.escape(expr.name)}\W", name)), None)
+    if foreign is not None or begun is None:
+        return foreign or scope.unknown("field", expr.name, record.names, expr.span)
+    hint = f"a name with other signs is in backquotes: {expr.expr.span.text}.{written_name(begun)}"
+    return scope.unknown("field", expr.name, record.names, expr.span, hint)
 
 
 def _part_hint(expr: syntax.Field, t: ty.Type) -> str | None:

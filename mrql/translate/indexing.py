@@ -21,19 +21,19 @@ from mrql.algebra.terms import CMap, Empty, If, Lambda, ListOf, Lit, Prim, PTupl
 from mrql.algebra.types import Type
 
 
-def integers(low: Term, high: Term, expr: syntax.RangeExpr) -> Term:
-    """`a..b`: a list of longs.
+def integers(low: Term, high: Term, expr: syntax.RangeExpr, hint: str | None) -> Term:
+    """`a..b`: a list of longs; the hint is for an end that is none.
 
     Raises: UserError where an end is no integer.
     """
     for end, written in ((low, expr.low), (high, expr.high)):
         if not _is_integer(end.type):
-            raise UserError(f"the ends of a range must be integers, not {end.type}", written.span)
+            raise UserError(f"the ends of a range must be integers, not {end.type}", written.span, hint)
     return Prim(RANGE, (low, high), span=expr.span)
 
 
-def index(collection: Term, key: Term, expr: syntax.Index, names: Names) -> Term:
-    """`e[i]`: of a list by its place, of a bag of pairs by its key.
+def index(collection: Term, key: Term, expr: syntax.Index, names: Names, hint: str | None) -> Term:
+    """`e[i]`: of a list by its place, of a bag of pairs by its key; the hint is for a place or a key that is none.
 
     Raises: UserError where there is nothing to look up so.
     """
@@ -42,7 +42,7 @@ def index(collection: Term, key: Term, expr: syntax.Index, names: Names) -> Term
             if isinstance(collection, ListOf) and isinstance(key, Lit) and key.value in range(len(collection.items)):
                 return collection.items[key.value]
             if not _is_integer(key.type):
-                raise UserError(f"the index of a list must be an integer, not {key.type}", expr.index.span)
+                raise UserError(f"the index of a list must be an integer, not {key.type}", expr.index.span, hint)
             if isinstance(key, Lit) and key.value is not None and key.value < 0:
                 from_the_end = f"from the end it is `e[size(e) - {-key.value}]`"
                 hint = "`last(e)` is the last one" if key.value == -1 else from_the_end
@@ -50,7 +50,7 @@ def index(collection: Term, key: Term, expr: syntax.Index, names: Names) -> Term
             return Prim(AT, (collection, key), span=expr.span)
         case ty.BagType(ty.TupleType((key_type, value_type))):
             if ty.join_types(key.type, key_type) is None:
-                raise UserError(f"a key of this bag must be of type {key_type}, not {key.type}", expr.index.span)
+                raise UserError(f"a key of this bag must be of type {key_type}, not {key.type}", expr.index.span, hint)
             return _lookup(collection, key, (key_type, value_type), expr, names)
         case other:
             raise UserError(f"`[…]` takes a list or a bag of pairs, not {other}", expr.span, _index_hint(expr, other))
@@ -88,17 +88,17 @@ def _lookup(collection: Term, key: Term, pair: tuple[Type, Type], expr: syntax.I
     return If(missing, Lit(None, pair[1]), Prim(ONLY, (values,), span=expr.span), span=expr.span)
 
 
-def part(collection: Term, low: Term, high: Term, expr: syntax.Slice) -> Term:
-    """`e[i:j]`.
+def part(collection: Term, low: Term, high: Term, expr: syntax.Slice, hint: str | None) -> Term:
+    """`e[i:j]`; the hint is for an end that is no integer.
 
     Raises: UserError where this is not a list, or an end is no integer.
     """
     if not isinstance(collection.type, ty.ListType):
-        hint = _list_hint(expr.expr.span.text, collection.type)
-        raise UserError(f"`[… : …]` takes a list, not {collection.type}", expr.span, hint)
+        listed = _list_hint(expr.expr.span.text, collection.type)
+        raise UserError(f"`[… : …]` takes a list, not {collection.type}", expr.span, listed)
     for end, written in ((low, expr.low), (high, expr.high)):
         if not _is_integer(end.type):
-            raise UserError(f"the ends of a part of a list must be integers, not {end.type}", written.span)
+            raise UserError(f"the ends of a part of a list must be integers, not {end.type}", written.span, hint)
     return Prim(SLICE, (collection, low, high), span=expr.span)
 
 

@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.terms import Term
-from mrql.translate.scope import Scope, names_in
+from mrql.translate.scope import Scope, Thunk, names_in
+
+Fits: TypeAlias = Callable[[ty.Type], bool]
 
 
-def lifted_hint(expr: syntax.Expr, operands: Sequence[Term], scope: Scope) -> str | None:
-    """The hint where one of the operands of an expression is the bag of a group, and so none fits."""
-    if scope.group is None:
+def any_type(element: ty.Type) -> bool:
+    """What fits where any one value does."""
+    return True
+
+
+def lifted_hint(expr: syntax.Expr, operands: Sequence[Term | None], scope: Scope, fits: Fits = any_type) -> str | None:
+    """The hint where one of the operands of an expression, which is one value, is the bag of a group.
+
+    The operands are the terms of the first parts of the expression; None for one that may well be a bag.
+    """
+    parts = [(part, term) for part, term in zip(syntax.children(expr), operands, strict=False) if term is not None]
+    found = branch_hint([part for part, _ in parts], [term for _, term in parts], scope, fits)
+    # What a macro is given is no part of its text.
+    each = f"; the values of each row are `collect({expr.span.text})`" if scope.group else ""
+    return None if found is None else f"{found}{each}"
+
+
+def branch_hint(parts: Sequence[syntax.Node], terms: Sequence[Term], scope: Scope, fits: Fits = any_type) -> str | None:
+    """The hint where one of several expressions is the bag of a group."""
+    hints = (bag_hint(part, term, scope, fits) for part, term in zip(parts, terms, strict=True))
+    return next(filter(None, hints), None)
+
+
+def bag_hint(part: syntax.Node, term: Term, scope: Scope, fits: Fits = any_type) -> str | None:
+    """The hint where an expression is the bag of a group, and each of its elements is of a type that fits."""
+    match scope.lookup(part.name) if isinstance(part, syntax.Name) else None:
+        case Thunk(argument, outer):
+            return bag_hint(argument, term, outer, fits)
+    if scope.group is None or not isinstance(part, syntax.Expr) or not names_in(part) & scope.group.names:
         return None
-    for part, term in zip(syntax.children(expr), operands, strict=False):
-        if isinstance(term.type, ty.BagType) and isinstance(part, syntax.Expr) and names_in(part) & scope.group.names:
-            found, whole = part.span.text, expr.span.text
-            return (
-                f"after `group by`, `{found}` is a bag: aggregate it, `max({found})`; "
-                f"the values of each row are `collect({whole})`"
-            )
-    return None
+    if not isinstance(term.type, ty.BagType) or not fits(term.type.item):
+        return None
+    found = part.span.text
+    return f"after `group by`, `{found}` is a bag: aggregate it, `{_aggregation(term.type.item)}({found})`"
+
+
+def _aggregation(element: ty.Type) -> str:
+    """One that takes such elements."""
+    if element == ty.BOOL:
+        return "some"
+    return "max" if ty.is_ordered(element) and not ty.is_document(element) else "count"

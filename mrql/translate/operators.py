@@ -11,10 +11,11 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.terms import Lit, Term, Union
+from mrql.parser.sql_hints import EACH_TIME
 from mrql.translate.coercion import coerce
 from mrql.translate.data_types import compared
 from mrql.translate.json_values import met
-from mrql.translate.lifted import lifted_hint
+from mrql.translate.lifted import branch_hint, lifted_hint
 from mrql.translate.literals import decimal, integer
 from mrql.translate.quantifiers import member
 from mrql.translate.scalar_functions import apply
@@ -37,6 +38,7 @@ BINARY: dict[syntax.BinaryOp, Function] = {
     syntax.BinaryOp.AND: fn.AND,
     syntax.BinaryOp.OR: fn.OR,
 }
+KEPT = (syntax.BinaryOp.EXCEPT, syntax.BinaryOp.INTERSECT)
 COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
 
 
@@ -54,6 +56,9 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
     if expr.op is syntax.BinaryOp.UNION and isinstance(expr.right, syntax.Call) and expr.right.function == "all":
         # As SQL has it, with what follows in brackets.
         raise UserError("`union` keeps all elements of both sides", expr.right.span, "leave out `all`")
+    if expr.op in KEPT and isinstance(expr.right, syntax.Call) and expr.right.function == "all":
+        problem = f"`{expr.op.value}` keeps or drops an element of the left side each time that it is there"
+        raise UserError(problem, expr.right.span, EACH_TIME)
     _no_null_beside(expr)
     left, right = met(expr.op, scope.translate(expr.left), scope.translate(expr.right))
     left, right = met_by_times(expr.op, left, right)
@@ -63,7 +68,10 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
             alike = "both sides must be bags, or lists"
             if isinstance(left.type, ty.BagType | ty.ListType) and type(left.type) is type(right.type):
                 alike = "no type has the elements of both: bring them into one, as by `x as string`"
-            hint = lifted_hint(expr, [left, right], scope) or alike
+            found = branch_hint((expr.left, expr.right), (left, right), scope)
+            if expr.op is syntax.BinaryOp.ADD:  # of numbers, or of texts
+                found = lifted_hint(expr, [left, right], scope)
+            hint = found or alike
             raise UserError(f"`{expr.op.value}` of {left.type} and {right.type}", expr.span, hint)
         return Union(
             coerce(left, joined, expr.left.span, "the left side"),
@@ -82,7 +90,8 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
             written = expr.right.span.text[1:-1]
             message = f"`in` takes a collection on its right, not {right.type}"
             raise UserError(message, expr.span, f"write `{{{written}}}`")
-        return member(left, right, scope.globals, expr.span, _within_hint(expr, [left, right]))
+        sought = lifted_hint(expr, [left], scope) or _within_hint(expr, [left, right])
+        return member(left, right, scope.globals, expr.span, sought)
     return except_or_intersect(left, right, expr, scope.globals.names)
 
 
@@ -113,7 +122,11 @@ def _within_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
 
 
 def _text_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
-    """The hint for a text that something else is added to."""
+    """The hint for a text that something else is added to, or that is taken several times."""
+    types = [side.type for side in sides]
+    if expr.op is syntax.BinaryOp.MULTIPLY and ty.STRING in types and any(map(ty.is_integral, types)):
+        text, times = (expr.left, expr.right) if types[0] == ty.STRING else (expr.right, expr.left)
+        return f"`repeated({text.span.text}, {times.span.text})` is the text so many times"
     if expr.op is not syntax.BinaryOp.ADD or [side.type for side in sides].count(ty.STRING) != 1:
         return None
     other = expr.left if sides[1].type == ty.STRING else expr.right

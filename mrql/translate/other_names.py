@@ -13,6 +13,9 @@ _LAGGED = "`(x, y) in lag(select x from x in X order by x.A)`, or `lead`"
 _RUNNING = "`(x, s) in running_sum(select (x, x.B) from x in X order by x.A)`"
 _MOST = "`(select (k, count(x)) from x in X group by k: x.A order by count(x) desc limit 3)`"
 _CAST = "`e as string`, or another type"
+_BUCKET = '`date_trunc("hour", t)` in the `group by`, or `from_unix(to_unix(t) / 900 * 900)`, of 15 minutes'
+_BITS = "nothing: the bits of a number are not looked at; a function in Python is imported (docs/language.md)"
+_MADE = '`source(csv, "file.csv", ",", header)`, or `source(parquet, "file.parquet")`'
 _CLOCK = 'nothing: an answer depends on the data alone; write a day as `date("2026-01-31")`'
 
 
@@ -46,6 +49,12 @@ HERE = _here(
     ("bool_and every logical_and", "`all(e)`"),
     ("bool_or any logical_or", "`some(e)`"),
     ("any_value", "`min(e)`"),
+    ("skewness skew", "`let m = avg(e) in avg(select pow(x - m, 3) from x in e) / pow(stddev_pop(e), 3)`"),
+    ("kurtosis kurt", "`let m = avg(e) in avg(select pow(x - m, 4) from x in e) / pow(variance_pop(e), 2) - 3`"),
+    ("product", r"one of your own, defined before: `aggregation product(\(x, y). x * y, 1): long;`"),
+    ("regr_slope", "`covar_pop(y, x) / variance_pop(x)`"),
+    ("percentile_disc", "`percentile(e, 0.9)`, which is between two elements where it meets none"),
+    ("bit_and bit_or bit_xor bit_count", _BITS),
     ("count_if countif", "`count(select x from x in e where c)`"),
     ("sum_if sumif", "`sum(select x.A from x in e where c)`"),
     ("first_value last_value nth_value", _ORDERED),
@@ -56,6 +65,8 @@ HERE = _here(
     ("cummin", "`running_min(select (x, x.B) from x in X order by x.A)`"),
     ("sliding moving_avg moving_average", "`(x, xs) in rolling((select x from x in X order by x.A), 3)`"),
     ("cast try_cast convert str to_string to_number", _CAST),
+    ("tostring", _CAST),
+    ("decimal numeric to_decimal", "`e as decimal(12, 2)`; a constant is written `1.50m`"),
     ("nvl ifnull", "`coalesce(e, f)`"),
     ("isnull isna", "`is_null(e)`"),
     ("notnull isnotnull", "`not is_null(e)`"),
@@ -79,6 +90,19 @@ HERE = _here(
     ("to_char strftime", "`date_format(d, pattern)`"),
     ("extract date_part datepart", "`year(d)`, `month(d)`, `day(d)` and so on"),
     ("dateadd", "`add_days(d, n)`, `add_months(d, n)`"),
+    ("hours_between", "`seconds_between(t, u) / 3600`"),
+    ("minutes_between", "`seconds_between(t, u) / 60`"),
+    ("days_between", "`date_diff(d, e)`"),
+    ("months_between", "`(year(d) - year(e)) * 12 + month(d) - month(e)`"),
+    ("years_between", "`year(d) - year(e)`"),
+    ("timestampdiff timestamp_diff", "`seconds_between(t, u)`, or `date_diff(d, e)` of dates"),
+    ("interval make_interval", "`add_days(d, 1)`, `add_months(d, 1)`, or `add_hours(t, 1)`"),
+    ("dayofmonth day_of_month", "`day(d)`"),
+    ("weekday isodow", "`day_of_week(d)`"),
+    ("weekofyear week_of_year isoweek", "`week(d)`"),
+    ("unix_timestamp to_unixtime epoch", "`to_unix(t)`"),
+    ("from_unixtime timestamp_seconds", "`from_unix(n)`"),
+    ("window tumble time_bucket date_bin", _BUCKET),
     ("now current_date current_timestamp today getdate sysdate", _CLOCK),
     ("random rand uuid", "nothing: an answer depends on the data alone"),
     ("iif iff decode when", _CONDITION),
@@ -90,7 +114,12 @@ HERE = _here(
     ("truncate trunc", "`floor(x)`, or `date_trunc(unit, d)`"),
     ("map filter flatmap", "`select e from x in X where c`"),
     ("isin includes", "`x in e`"),
-    ("print", "`trace(e)`"),
+    ("print println printf", "`trace(e)`"),
+    ("table read_csv read_parquet read_json", _MADE),
+    (
+        "input_file_name input_file",
+        "nothing: a row does not know its file; a directory `dt=2024-01-01` is a column of the rows in it",
+    ),
 )
 
 NAMES_HERE = _here(

@@ -65,7 +65,7 @@ def none(collection: Term, names: Names, span: Span) -> Term:
 
 
 def member(item: Term, collection: Term, known: Globals, span: Span, hint: str | None = None) -> Term:
-    """`x in e`; the hint is for an `e` that is no collection.
+    """`x in e`; the hint is for an `e` in which there is no `x`.
 
     Raises: UserError where `e` is no collection, or one whose elements cannot be equal to `x`.
     """
@@ -73,7 +73,7 @@ def member(item: Term, collection: Term, known: Globals, span: Span, hint: str |
         raise UserError(f"`in` takes a collection on its right, not {collection.type}", span, hint)
     v = _element(collection, known.names)
     if ty.join_types(item.type, v.type) is None:
-        raise UserError(f"`in` looks for a value of type {item.type} among values of type {v.type}", span)
+        raise UserError(f"`in` looks for a value of type {item.type} among values of type {v.type}", span, hint)
     equal = Prim(EQ, (compared(var_of(v), known), compared(item, known)), span=span)
     return is_some(CMap(Lambda(v, If(equal, ONE, NO_WITNESS)), collection), span)
 

@@ -223,7 +223,25 @@ class UnknownName(UserError):
 def nearest(name: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
     """The one of some names that a name is likely to be a mistake for."""
     alike = (other for other in known if other.lower() == name.lower())
-    return next(alike, None) or next(iter(difflib.get_close_matches(name, known, n=1, cutoff=cutoff)), None)
+    close = (other for other in difflib.get_close_matches(name, known, cutoff=cutoff) if _may_be_meant(name, other))
+    return next(alike, None) or next(close, None)
+
+
+def _may_be_meant(name: str, other: str) -> bool:
+    """Whether one is the other with a few slips, or without some of its words: names that share an ending are many."""
+    words, others = (set(each.lower().split("_")) for each in (name, other))
+    slips = 1 + max(len(name), len(other)) // 4
+    return words < others or others < words or _distance(name.lower(), other.lower()) <= slips
+
+
+def _distance(a: str, b: str) -> int:
+    """How many characters are put in, left out or changed between two words (Levenshtein)."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        before, row[0] = row[0], i
+        for j, y in enumerate(b, start=1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (x != y))
+    return row[-1]
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str | None:

@@ -38,6 +38,7 @@ from mrql.algebra.terms import (
 from mrql.translate.coercion import coerce
 from mrql.translate.generators import From, guard, nest, translate_generators
 from mrql.translate.json_values import CAST_HINT
+from mrql.translate.lifted import bag_hint
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import GroupedVariables, Scope, UnknownName, names_in
 
@@ -92,7 +93,7 @@ def _order_key(order: syntax.OrderBy, scope: Scope) -> Term:
             raise UserError(problem, key.span, f"write the expression itself, as in `order by x.name`{behind}")
         term = scope.translate(key)
         if not ty.is_ordered(term.type):
-            hint = CAST_HINT if term.type == ty.ANY else None
+            hint = CAST_HINT if term.type == ty.ANY else bag_hint(key, term, scope)
             raise UserError(f"values of type {term.type} have no order", key.span, hint)
         parts.append(term)
     return Tup(tuple(parts))
@@ -127,6 +128,8 @@ def _limit(limit: syntax.Expr, scope: Scope, within: Scope) -> Term:
     except UnknownName as error:
         if error.what == "name" and error.name in within.variables:
             raise UserError(f"a limit is one number: it cannot depend on `{error.name}`", limit.span) from None
+        if error.what == "name" and error.name.lower() == "all":
+            raise UserError(error.message, limit.span, "without a `limit` there are all rows") from None
         raise
 
 
@@ -179,9 +182,16 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
     inner = attrs.evolve(inner, keys=(*named, *inner.keys))
     filters = list(match.conditions)
     if group.having is not None:
-        filters.append(coerce(inner.translate(group.having), ty.BOOL, group.having.span, "the condition of `having`"))
+        filters.append(_having(group.having, inner))
     body = guard(filters, _head(expr, inner))
     return CMap(Lambda(PTuple((key_pattern, s)), body), GroupBy(pairs, span=group.span))
+
+
+def _having(condition: syntax.Expr, scope: Scope) -> Term:
+    """Raises: UserError where the condition is no bool."""
+    term = scope.translate(condition)
+    hint = bag_hint(condition, term, scope, lambda element: element == ty.BOOL)
+    return coerce(term, ty.BOOL, condition.span, "the condition of `having`", hint=hint)
 
 
 def _key_pattern(key: syntax.GroupKey, term: Term, scope: Scope, match: Match) -> tuple[Pattern, Term]:

@@ -79,7 +79,9 @@ def percentile(collection: Term, names: Names, span: Span, part: Term) -> Term:
     check_numeric("percentile", element_type(collection), span)
     if not (isinstance(part, Lit) and isinstance(part.value, int | float) and 0 <= part.value <= 1):
         message = "the part of `percentile` is a constant between 0 and 1"
-        raise UserError(message, part.span or span, "percentile(e, 0.9)")
+        several = "one part each: `(percentile(e, 0.5), percentile(e, 0.9))`"
+        hint = several if isinstance(part.type, ty.ListType) else "percentile(e, 0.9)"
+        raise UserError(message, part.span or span, hint)
     return _quantile(collection, names, span, float(part.value))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mrql.algebra.errors import UserError
@@ -16,6 +18,7 @@ from tests.support.planning import planned
 
 ANSWERS = [case for case in cases() if case.error is None]
 ERRORS = [case for case in cases() if case.error is not None]
+MENDED = [case for case in ERRORS if case.instead is not None]
 
 
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case.name)
@@ -64,4 +67,15 @@ def test_error(case: Case) -> None:
     assert error.span is not None
     assert f"{error.span.line}:{error.span.column} {error.message}" == case.error
     if case.hint is not None:
-        assert error.hint == case.hint
+        assert (error.hint or "") == case.hint
+
+
+@pytest.mark.parametrize("case", MENDED, ids=lambda case: case.name)
+def test_what_a_hint_leads_to(case: Case) -> None:
+    """What a hint says to write has a value, and has a call that the hint names, if it names any."""
+    evaluate(case.mended().term, case.data | {name: Bag() for name in case.streams if name not in case.data})
+    assert case.hint is not None
+    assert case.instead is not None
+    named = {word for text in re.findall("`([^`]+)`", case.hint) for word in re.findall(r"\w+", text)}
+    calls = re.search(r"\w\(", case.hint)
+    assert not calls or named & set(re.findall(r"(\w+)\(", case.instead))

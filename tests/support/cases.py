@@ -15,8 +15,8 @@ with a sign that says what it is, and goes on in the lines after it that are ind
     ? a hint
 
 `>` is a program, whose last expression is meant. `=` is its value, written in the language, and `:` its type, which may
-be left out. `!` is the error instead, with line and column, word for word; `?` is its hint. An error that only the data
-bring about is one of both engines.
+be left out. `!` is the error instead, with line and column, word for word; `?` is its hint, if any, and `+` the program
+that it leads to, which has a value. An error that only the data bring about is one of both engines.
 
 Every case is run in the reference evaluator and on Spark; one that reads streams, also incrementally.
 """
@@ -43,7 +43,7 @@ from mrql.translate.program import CompiledExpression
 DIRECTORY = Path(__file__).parent.parent / "language"
 CLASSES = {ty.Kind.ANY: Document, ty.Kind.XML: Element, ty.Kind.DATA: Data}
 """Documents of each kind are shown, ordered and kept in their own way."""
-SIGNS = {">": "query", "=": "value", ":": "type", "!": "error", "?": "hint"}
+SIGNS = {">": "query", "=": "value", ":": "type", "!": "error", "?": "hint", "+": "instead"}
 
 
 @attrs.frozen
@@ -59,6 +59,7 @@ class Case:
     type: str | None = None
     error: str | None = None
     hint: str | None = None
+    instead: str | None = None
 
     @property
     def name(self) -> str:
@@ -67,6 +68,11 @@ class Case:
     def compiled(self) -> CompiledExpression:
         """The last expression of the program."""
         return compile_program(self.query, "query", self.streams, catalog=CATALOG).queries[-1]
+
+    def mended(self) -> CompiledExpression:
+        """What the hint leads to."""
+        assert self.instead is not None
+        return compile_program(self.instead, "query", self.streams, catalog=CATALOG).queries[-1]
 
     def expected(self, t: Type) -> Value:
         """The value, as one of a type."""

@@ -13,14 +13,15 @@ from mrql.translate.collection_functions import DERIVED
 from mrql.translate.library import LIBRARY
 from mrql.translate.other_names import HERE, NAMES_HERE, TYPES_HERE
 
-KNOWN = {*AGGREGATIONS, *DERIVED, *LIBRARY, "distinct", "trace"}
+KNOWN = {*AGGREGATIONS, *DERIVED, *LIBRARY, "distinct", "trace", "source"}
 
 
 @pytest.mark.parametrize("name", HERE)
 def test_what_is_advised_is_there(name: str) -> None:
     """A name that is none of ours stands for calls that are."""
     assert name not in KNOWN
-    assert set(re.findall(r"(\w+)\(", HERE[name])) <= KNOWN
+    text = re.sub(r"\baggregation \w+|\bas \w+", "", HERE[name])
+    assert set(re.findall(r"(\w+)\(", text)) <= KNOWN
 
 
 @pytest.mark.parametrize("name", NAMES_HERE)
