@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import re
@@ -716,3 +717,41 @@ def test_maps(spark: SparkSession, tmp_path: Path) -> None:
         }
         assert_same(spark, f'source({name}, "f.{name}", type(<m: {{(string, double)}}>))', tmp_path)
         assert_same(spark, f'source({name}, "f.{name}", type(<n: {{(long, <x: {{double}}>)}}>))', tmp_path)
+
+
+BOM = "\ufeff".encode()
+PACKED = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+def test_marks_at_the_beginning(spark: SparkSession, tmp_path: Path, suffix: str) -> None:
+    """A mark of the order of bytes is no part of the first name, row or field, packed or not, in each of some files."""
+    texts = {
+        "csv": (["a,b\n1,x\n", "b,a\ny,2\n"], ', ",", header, type(<a: long, b: string>)'),
+        "json": (['{"a": 1, "b": "x"}\n', '{"a": 2, "b": "y"}\n'], ", type(<a: long, b: string>)"),
+    }
+    for format, (files, options) in texts.items():
+        for number, text in enumerate(files):
+            (tmp_path / f"{number}.{format}{suffix}").write_bytes(PACKED[suffix](BOM + text.encode()))
+        rows = assert_same(spark, f'source({format}, "*.{format}{suffix}"{options})', tmp_path)
+        assert same(rows, Bag([Record({"a": 1, "b": "x"}), Record({"a": 2, "b": "y"})])), format
+    (tmp_path / f"f.txt{suffix}").write_bytes(PACKED[suffix](BOM + b"1\n2\n"))
+    assert same(assert_same(spark, f'source(csv, "f.txt{suffix}", ",", type(long))', tmp_path), Bag([1, 2]))
+
+
+def test_columns_as_arrow_writes_them(spark: SparkSession, tmp_path: Path) -> None:
+    """A column of values that are named by numbers is one of these values; one of a type that the language does not
+    have is left out, and those beside it are read."""
+    columns = {
+        "d": pa.array(["x", "y", None, "x"]).dictionary_encode(),
+        "n": pa.array([1, 2, 3, 4]),
+        "half": pa.array([1.0, 2.0, 0.5, None], pa.float16()),
+        "wide": pa.array([1, 2, 3, None], pa.decimal256(50, 2)),
+        "span": pa.array([1, 2, 3, None], pa.duration("us")),
+        "nothing": pa.nulls(4),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "f.parquet")
+    rows = assert_same(spark, 'source(parquet, "f.parquet")', tmp_path)
+    found = [(row.fields["d"], row.fields["n"]) for row in rows]
+    assert sorted(found, key=lambda row: row[1]) == [("x", 1), ("y", 2), (None, 3), ("x", 4)]
+    assert_same(spark, 'source(parquet, "f.parquet", type(<d: string, n: long>))', tmp_path)
