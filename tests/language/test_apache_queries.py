@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import close
+from mrql.cli.main import main
 from mrql.jobs.loading import compile_over_files
 from mrql.translate.program import Program
 from tests.loops.test_queries import by_reference, by_spark
@@ -41,6 +45,8 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         '{"Gus"}',
         '{("London", 61000.0, "Cleo"), ("Leeds", 45000.0, "Eva"), ("York", 70000.0, "Finn")}',
         '{"Ada", "Cleo"}',
+        '{<department: "Research", staff: 2>, <department: "Sales", staff: 3>, <department: "Board", staff: 1>,'
+        ' <department: "Archive", staff: 0>}',
     ),
     "orders": (
         '{("Ann", 105.0), ("Bo", 10.0)}',
@@ -99,6 +105,18 @@ def test_reference(name: str) -> None:
 def test_spark(name: str, spark: SparkSession) -> None:
     """Each has the same on Spark."""
     check(program_of(name), name, by_spark(program_of(name), spark))
+
+
+def test_what_is_written(tmp_path: Path) -> None:
+    """A `dump` writes its rows beside the data, in lines of JSON."""
+    home = tmp_path / "data"
+    shutil.copytree(APACHE / "data", home)
+    command = ["run", str(APACHE / "company.mrql"), "--data", str(home), "--engine", "reference"]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    lines = [json.loads(line) for file in (home / "staff").glob("part-*") for line in file.read_text().splitlines()]
+    counted = {line["department"]: line["staff"] for line in lines}
+    assert counted == {"Research": 2, "Sales": 3, "Board": 1, "Archive": 0}
+    assert len(lines) == len(counted)
 
 
 def check(program: Program, name: str, values: list[object]) -> None:
