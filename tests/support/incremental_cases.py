@@ -217,6 +217,16 @@ CONSTRUCTS = tuple(
             "select (x, r, p) from ((x, r), p) in lag(select (x, r) from (x, r) in "
             "rank(select ((x, y), y) from (x, y) in S order by y) order by r, x)",
         ),
+        (
+            "first, last, lead, ntile and rolling in each group",
+            "select (x, first(zs), last(zs), lead(zs), ntile(zs, 2), rolling(zs, 3)) "
+            "from (x, zs) in (select (x, (select z from z in y order by z)) from (x, y) in S group by x)",
+        ),
+        (
+            "first, last, lead, ntile and rolling in an order of all",
+            "let xs = (select y from (x, y) in S order by y) in "
+            "(first(xs), last(xs), lead(xs), ntile(xs, 2), rolling(xs, 3))",
+        ),
         ("element of a list", "select (x, (select z from z in y order by z)[0]) from (x, y) in S group by x"),
         ("part of a list", "(select (x, y) from (x, y) in S order by y)[1:2]"),
         (
