@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
@@ -94,7 +95,8 @@ def test_a_running_stream_goes_on(tmp_path: Path, engine: str, text: str, reques
     assert list(again.answers()) == list(found[0])
 
 
-COLUMNS = 'stream(parquet, "events", deletions("gone"))'
+COLUMNS = 'stream({format}, "events", deletions("gone"))'
+WRITE = {"parquet": pq.write_table, "orc": orc.write_table}
 PARQUET = (
     ("events", {"k": pa.array(["a", "b", "b"]), "n": pa.array([1, 2, None], pa.int32())}),
     ("events", {"n": pa.array([3], pa.int32()), "k": pa.array(["a"])}),
@@ -107,14 +109,14 @@ PARQUET = (
 )
 
 
-def fill_with_parquet(home: Path, nested: bool = False) -> list[tuple[Path, Path]]:
+def fill_with_columns(home: Path, nested: bool = False, format: str = "parquet") -> list[tuple[Path, Path]]:
     """The files; all but the first are put aside."""
     moved = []
     for number, (directory, flat) in enumerate(PARQUET):
         columns = {"c": pa.StructArray.from_arrays([*flat.values()], names=[*flat])} if nested else flat
-        file = home / directory / f"{number:04d}.parquet"
+        file = home / directory / f"{number:04d}.{format}"
         file.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.table(columns), file)
+        WRITE[format](pa.table(columns), file)
         os.utime(file, (number + 1, number + 1))
         if number:
             moved.append((file, file.with_name(f"_{file.name}")))
@@ -124,13 +126,16 @@ def fill_with_parquet(home: Path, nested: bool = False) -> list[tuple[Path, Path
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 @pytest.mark.parametrize("nested", [False, True], ids=["columns", "fields"])
-def test_columns_of_parquet(tmp_path: Path, engine: str, nested: bool, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("format", WRITE)
+def test_columns_of_files(
+    tmp_path: Path, engine: str, nested: bool, format: str, request: pytest.FixtureRequest
+) -> None:
     """A wider column, a column more or fewer, in any order, or fields of a struct: a running stream goes on, and so
     does one that is started again before each file, with the same answers."""
     spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
-    text = QUERY.replace('stream(json, "events", deletions("gone"))', COLUMNS)
+    text = QUERY.replace('stream(json, "events", deletions("gone"))', COLUMNS.format(format=format))
     text = text.replace("e.", "e.c.") if nested else text
-    late = fill_with_parquet(tmp_path, nested)
+    late = fill_with_columns(tmp_path, nested, format)
     running = Stream(tmp_path, text, engine=engine, spark=spark)
     started(running, late)
     put_back(late)
@@ -150,7 +155,7 @@ def test_columns_of_parquet(tmp_path: Path, engine: str, nested: bool, request: 
 
 def test_columns_that_fit_no_wider_type(tmp_path: Path) -> None:
     """Such a file is malformed as a whole; what would read it is said where something does."""
-    late = fill_with_parquet(tmp_path)
+    late = fill_with_columns(tmp_path)
     text = 'select x from x in stream(parquet, "events", type(<k: string, n: int>));'
     late[1][1].rename(late[1][0])
     with pytest.raises(UserError, match="has a column `n` that is of type long, where int was expected") as caught:

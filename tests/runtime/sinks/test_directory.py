@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from unittest.mock import patch
@@ -34,15 +35,16 @@ from tests.runtime.checkpoint.streams import GROUPS, Stream, batch_answer, fill
 
 ROWS = Bag(
     [
-        Record({"k": 1, "s": 'a,"b"', "x": 0.5, "b": bytes(range(256))}),
-        Record({"k": 2, "s": "", "x": None, "b": b""}),
-        Record({"k": 3, "s": "", "x": None, "b": None}),
+        Record({"k": 1, "s": 'a,"b"', "x": 0.5, "b": bytes(range(256)), "m": Decimal("-1.50"), "w": Decimal("9" * 38)}),
+        Record({"k": 2, "s": "", "x": None, "b": b"", "m": Decimal("0.00"), "w": Decimal(-1)}),
+        Record({"k": 3, "s": "", "x": None, "b": None, "m": None, "w": None}),
     ]
 )
-TYPE = parse_type("{<k: long, s: string, x: double, b: binary>}")
+ROW = "<k: long, s: string, x: double, b: binary, m: decimal(12, 2), w: decimal(38, 0)>"
+TYPE = parse_type(f"{{{ROW}}}")
 READ = {
-    CSV: 'source(csv, "{0}/part-*", ",", type(<k: long, s: string, x: double, b: binary>))',
-    JSON: 'source(json, "{0}/part-*", type(<k: long, s: string, x: double, b: binary>))',
+    CSV: f'source(csv, "{{0}}/part-*", ",", type({ROW}))',
+    JSON: f'source(json, "{{0}}/part-*", type({ROW}))',
     PARQUET: 'source(parquet, "{0}/part-*")',
 }
 
