@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mrql.algebra.showable import escaped, showable, without_passwords
+from mrql.algebra.showable import escaped, showable
 from mrql.algebra.span import Span
 
 
@@ -34,7 +34,7 @@ class UserError(MrqlError):
         """The message as a person reads it: place, line, caret, hint."""
         if self.span is None:
             return f"error: {_cropped(self.message)}" + (f"\n  hint: {self.hint}" if self.hint else "")
-        line, column = _shown(without_passwords(self.span.source.line_text(self.span.line)), self.span.column)
+        line, column = _shown(self.span.source.line_text(self.span.line), self.span.column)
         # A span over several lines is underlined to the end of its first one.
         width = max(1, min(self.span.end - self.span.start, len(line) - column + 1))
         gutter = str(self.span.line)

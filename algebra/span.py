@@ -31,13 +31,18 @@ class Source:
     def _find_line_starts(self) -> tuple[int, ...]:
         return (0, *(found.end() for found in re.finditer("\n", self.text)))
 
+    @property
+    def shown(self) -> str:
+        """The text without passwords, of which one may go over lines; all else stands where it did."""
+        return without_passwords(self.text)
+
     def line_of(self, offset: int) -> int:
         """The 1-based number of the line that holds `offset`."""
         return bisect.bisect_right(self.line_starts, offset)
 
     def line_text(self, line: int) -> str:
-        """The text of a 1-based line, without its line break."""
-        lines = self.text.split("\n")
+        """The text of a 1-based line, without its line break, as it is shown."""
+        lines = self.shown.split("\n")
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
 
@@ -61,7 +66,7 @@ class Span:
 
     @property
     def text(self) -> str:
-        return without_passwords(self.source.text[self.start : self.end])
+        return self.source.shown[self.start : self.end]
 
     @property
     def aligned(self) -> str:

@@ -13,6 +13,7 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.notation.printer import show_type
+from mrql.algebra.showable import OPTION, is_secret
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.identity import Identities, reading_of
@@ -182,6 +183,7 @@ def adapted_place(spec: SourceSpec) -> str:
     if spec.versioned:
         return f"{connector(spec.adapter)} {Path(spec.path).absolute()}"
     place = re.sub(r"(?<=//)([^/@:]*):[^/@]*@", r"\1@", spec.path)
+    place = OPTION.sub(lambda found: found["before"][:-1] if is_secret(found["key"]) else found[0], place)
     return f"{connector(spec.adapter)} {re.sub(r'password=[^&]*', 'password', place)}"
 
 

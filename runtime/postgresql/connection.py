@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mrql.algebra.errors import EngineError, MrqlError, UserError
+from mrql.algebra.showable import is_secret
 
 if TYPE_CHECKING:
     import psycopg
@@ -70,7 +71,7 @@ def connect(conninfo: str, shown: str, *, replication: bool = False) -> Connecti
 def _without(said: str, conninfo: str) -> str:
     """What libpq says without the passwords of an address; where it quotes a part of one, nothing of it."""
     url = urlsplit(conninfo)
-    written = [url.password or "", *(value for key, value in parse_qsl(url.query) if "password" in key)]
+    written = [url.password or "", *(value for key, value in parse_qsl(url.query) if is_secret(key))]
     secrets = {form for text in written for form in (text, unquote(text)) if form}
     return "it cannot be read" if any(secret in said for secret in secrets) else said
 
