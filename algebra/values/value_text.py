@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 from itertools import islice
 
-from mrql.algebra.showable import written_name
+from mrql.algebra.showable import escaped, numbered, written_name
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.data import Element
 from mrql.algebra.values.values import Bag, Document, Record, Value
@@ -23,15 +23,15 @@ def show_value(value: Value) -> str:
         case None:
             return "null"
         case str():
-            return json.dumps(value, ensure_ascii=False)
+            return numbered(json.dumps(value, ensure_ascii=False))
         case bool() | int() | float() | Decimal() | date():
             return show_atom(value)
         case bytes():
             return f'unhex("{value.hex().upper()}")'
         case Element():
-            return to_xml(value)
+            return escaped(to_xml(value), "\n\t")
         case Document():
-            return value.text
+            return numbered(value.text)
         case tuple():
             return f"({', '.join(map(show_value, value))})"
         case Record():

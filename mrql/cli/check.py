@@ -12,6 +12,7 @@ from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import TRUSTED, loop_options
 from mrql.cli.planning import load, must_be_incremental, plan_of
 from mrql.output.tables import type_name
+from mrql.output.terminal import say
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
 
@@ -41,8 +42,8 @@ def check(
         must_be_incremental(*(plans if strict else ()))
     for query in program.queries:
         if common.as_json:
-            click.echo(json.dumps({"line": query.span.line, "type": type_name(query.type)}))
+            say(json.dumps({"line": query.span.line, "type": type_name(query.type)}))
         else:
-            click.echo(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")
+            say(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")
     if not program.queries and not common.as_json:
-        click.echo(f"{file}: definitions only")
+        say(f"{file}: definitions only")

@@ -11,7 +11,9 @@ from typing import Any
 
 import click
 
+from mrql.algebra.showable import numbered
 from mrql.cli.exit_codes import reports_errors
+from mrql.output.terminal import say
 from mrql.runtime.checkpoint.inspect import committed, compact, faults, reference_writer, unreadable
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import FORMAT, Manifest, SavedRun, SavedSource
@@ -35,9 +37,9 @@ def show(directory: Path, output_format: str) -> None:
     """Say what is committed: the batch, tables with their runs, sources with what was consumed, versions."""
     manifest, slots = committed(directory), slot_notes(directory)
     if output_format == "json":
-        click.echo(json.dumps(document(manifest, slots), ensure_ascii=False, indent=2))
+        say(numbered(json.dumps(document(manifest, slots), ensure_ascii=False, indent=2), "\n"))
     else:
-        click.echo("\n".join([*lines(manifest), *(["", *map(_named, slots)] if slots else [])]))
+        say("\n".join([*lines(manifest), *(["", *map(_named, slots)] if slots else [])]))
 
 
 @checkpoint.command()
@@ -49,12 +51,12 @@ def verify(directory: Path) -> None:
         manifest = committed(directory)
         found = list(faults(store.root, manifest)) or list(unreadable(store.root, manifest))
     for fault in found:
-        click.echo(f"error: {fault}", err=True)
+        say(f"error: {fault}", err=True)
     if found:
-        click.echo("  hint: put back a copy, or start with a new checkpoint, from all data again", err=True)
+        say("  hint: put back a copy, or start with a new checkpoint, from all data again", err=True)
         sys.exit(1)
     files = sum(len(run.files) for run in manifest.runs())
-    click.echo(f"batch {manifest.batch}: {files} files of {_runs(manifest)} runs are as they were written")
+    say(f"batch {manifest.batch}: {files} files of {_runs(manifest)} runs are as they were written")
 
 
 @checkpoint.command("compact")
@@ -66,10 +68,10 @@ def compact_command(directory: Path, master: str | None) -> None:
     with contextlib.closing(Store.open(directory)) as store, store.told():
         before = committed(directory)
         if all(len(table.runs) <= 1 for _, _, table in before.tables()):
-            click.echo(f"batch {before.batch}: each table is one run already")
+            say(f"batch {before.batch}: each table is one run already")
             return
         after = compact(store, before, _writer(store, before, master))
-    click.echo(f"batch {after.batch}: {_runs(before)} runs are now {_runs(after)}")
+    say(f"batch {after.batch}: {_runs(before)} runs are now {_runs(after)}")
 
 
 @checkpoint.command("release")
@@ -81,7 +83,7 @@ def release_command(directory: Path, address: str | None) -> None:
     with contextlib.closing(Lock.of(directory)):
         for note in slot_notes(directory):
             release(note, directory, address)
-            click.echo(f"dropped the slot {note.slot} of {note.stream}")
+            say(f"dropped the slot {note.slot} of {note.stream}")
 
 
 def _named(note: SlotNote) -> str:

@@ -15,6 +15,7 @@ import click
 from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.span import Span
 from mrql.algebra.stack import deep
+from mrql.output.terminal import say
 from mrql.runtime.files.durable import of_files
 
 P = ParamSpec("P")
@@ -45,7 +46,7 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
                 UserError("out of memory", hint="a line or a packed file may be too large for it; Spark spills to disk")
             )
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+            say("interrupted", err=True)
             sys.exit(INTERRUPTED)
 
     return wrapped
@@ -70,8 +71,8 @@ TRACEBACK = click.option(
 def _fail(error: MrqlError) -> NoReturn:
     ctx = click.get_current_context(silent=True)
     if ctx is not None and ctx.meta.get(_TRACED) and error.__cause__ is not None:
-        click.echo("".join(traceback.format_exception(error.__cause__)), err=True, nl=False)
-    click.echo(str(_about_arguments(error)), err=True)
+        say("".join(traceback.format_exception(error.__cause__)).rstrip("\n"), err=True)
+    say(str(_about_arguments(error)), err=True)
     sys.exit(error.exit_code)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from mrql.algebra.showable import numbered
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import TRUSTED, loop_options
@@ -21,6 +22,7 @@ from mrql.explain import (
 )
 from mrql.jobs.planning import plan_options
 from mrql.output.tables import type_name
+from mrql.output.terminal import say
 from mrql.rewrite.pipeline import plan_query
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
@@ -61,12 +63,12 @@ def explain(
         must_be_incremental(*(trace.plan for _, trace in traces))
     if graph is not None:
         graph.write_text(explain_graph(traces[-1][1]), encoding="utf-8")
-        click.echo(f"wrote {graph}", err=True)
+        say(f"wrote {graph}", err=True)
     if as_json or common.as_json:
         described = (lambda trace: {"passes": passes_document(trace)}) if passes else explain_json
         documents = [{"line": q.span.line, "type": type_name(q.type), **described(t)} for q, t in traces]
-        click.echo(json.dumps(documents, ensure_ascii=False, indent=2))
+        say(numbered(json.dumps(documents, ensure_ascii=False, indent=2), "\n"))
         return
     for query, trace in traces:
-        click.echo(f"── {query.span.source.name}:{query.span.line}: {type_name(query.type)}\n")
-        click.echo((explain_passes if passes else explain_trace if derivation else explain_summary)(trace))
+        say(f"── {query.span.source.name}:{query.span.line}: {type_name(query.type)}\n")
+        say((explain_passes if passes else explain_trace if derivation else explain_summary)(trace))

@@ -14,10 +14,11 @@ import click
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Columns, SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.showable import written_name
+from mrql.algebra.showable import numbered, written_name
 from mrql.algebra.types import Type
 from mrql.cli.exit_codes import reports_errors
 from mrql.output.tables import type_name
+from mrql.output.terminal import say
 from mrql.runtime.files.compression import UNPACKED, lines
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import check_file, list_files, row_type
@@ -102,7 +103,7 @@ def infer(
             raise click.UsageError(f"{format} source has no option `{option}`: it is for {taking}")
     between = DELIMITERS.get(ending, ",") if delimiter is None else delimiter
     if is_csv and delimiter is None and (other := _other_delimiter(files[0], between, locale)) is not None:
-        click.echo(f"the fields stand apart by {_quoted(other)}; --delimiter says what else it may be", err=True)
+        say(f"the fields stand apart by {_quoted(other)}; --delimiter says what else it may be", err=True)
         between = other
     if is_csv and len(between) != 1:
         raise click.UsageError("a delimiter is one character")
@@ -124,16 +125,16 @@ def infer(
     ]
     row = reduce(lambda a, b: _of_both(specs[0], a, b), map(row_type, specs))
     if name == "json" and not multiline and isinstance(row, ty.ListType):
-        click.echo("each line is an array; --multiline reads files that are one document each", err=True)
+        say("each line is an array; --multiline reads files that are one document each", err=True)
     if not is_csv and any(_lacks_columns(attrs.evolve(spec, row=row)) for spec in specs):
         options |= {"allowMissingColumns": ()}
-    click.echo(f"type row = {type_name(row)};")
+    say(f"type row = {type_name(row)};")
     for spec in specs:
         arguments = [_quoted(spec.path), *([_quoted(between)] if is_csv else []), "type(row)"]
         arguments += [
             f"{option}({', '.join(map(_quoted, texts))})" if texts else option for option, texts in options.items()
         ]
-        click.echo(f"source({name}, {', '.join(arguments)})")
+        say(f"source({name}, {', '.join(arguments)})")
 
 
 def _lacks_columns(spec: SourceSpec) -> bool:
@@ -167,7 +168,7 @@ def _must_be_alike(files: Sequence[Path], name: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return numbered(json.dumps(text, ensure_ascii=False))
 
 
 def _ending(file: Path) -> str:
@@ -194,7 +195,7 @@ def _of_both(spec: SourceSpec, a: Type, b: Type) -> Type:
         raise UserError(f"the files have no column in common: {type_name(a)} and {type_name(b)}")
     for name in dict.fromkeys([*a.names, *b.names]):
         if name not in dict(fields):
-            click.echo(f"the column {written_name(name)} is not in all files: it is left out", err=True)
+            say(f"the column {written_name(name)} is not in all files: it is left out", err=True)
     return ty.RecordType(fields)
 
 

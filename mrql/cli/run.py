@@ -15,6 +15,7 @@ from mrql.jobs.batch import BatchJob, ReferenceBatchJob, SparkBatchJob
 from mrql.jobs.kept_aside import keep_aside
 from mrql.output.activity import Activity
 from mrql.output.tables import Printer, json_line, print_table
+from mrql.output.terminal import say
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.translate.program import Program
 
@@ -39,13 +40,13 @@ def run(file: Path, args: tuple[str, ...], quarantine: Path | None, common: Comm
                     continue
                 answer = job.answer(query)
             if common.as_json:
-                click.echo(json_line(query.span.line, query.type, answer))
+                say(json_line(query.span.line, query.type, answer))
             else:
                 print_table(answer, query.type, console, limit=None)
     if not program.queries:
-        click.echo(f"{file} has nothing to evaluate: only definitions, if anything", err=True)
+        say(f"{file} has nothing to evaluate: only definitions, if anything", err=True)
     if (said := keep_aside(kept, "run")) is not None:
-        click.echo(said, err=True)
+        say(said, err=True)
 
 
 def _job(program: Program, common: Common, quarantine: Quarantine | None, shown: Activity) -> BatchJob:

@@ -16,6 +16,7 @@ from mrql.cli.planning import planned
 from mrql.jobs.stream import CutOff, StreamJob
 from mrql.monitoring.watch import Operation, operation_options
 from mrql.output.activity import Activity
+from mrql.output.terminal import say
 from mrql.rewrite.normalize.drop_traces import is_trace
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
@@ -118,7 +119,7 @@ def stream(
     rows = found_rows(checkpoint)
     program, query, plan = typed(rows)
     for traced in filter(is_trace, subterms(query.term)):
-        click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
+        say(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
     options = Options(once, interval, max_files, max_rows, Emit(emit))
     shown = Activity.on_terminal(plain=operation.log_level is not None)
     job = StreamJob(

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.showable import numbered
 from mrql.algebra.values.values import Value
 from mrql.cli.common import ARGS, FILE, Common, common_options
 from mrql.cli.exit_codes import reports_errors
@@ -17,6 +18,7 @@ from mrql.cli.options import LOOP, TRUSTED
 from mrql.cli.planning import load, streaming_queries
 from mrql.jobs.batch import sources_of
 from mrql.output.tables import type_name
+from mrql.output.terminal import say
 from mrql.rewrite.normalize.drop_traces import drop_traces
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.engine.row_format import json_text
@@ -71,7 +73,7 @@ def verify(
     effort = VerifyOptions(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows, way=way)
     trusting = frozenset(program.sources) if trusted else program.consistent
     if not common.as_json:
-        click.echo(f"seed {effort.seed}")
+        say(f"seed {effort.seed}")
     right = True
     for query in queries:
         start = _incremental(query, common)
@@ -102,19 +104,19 @@ def verify_expression(
     sampler = Sampler({name: _rows(spec) for name, spec in specs.items()}, effort.rows)
     keyed = {name: spec.key for name, spec in specs.items() if spec.key is not None}
     if not as_json:
-        click.echo(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")
-        click.echo("\n".join(rows_used(sampler)))
+        say(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")
+        say("\n".join(rows_used(sampler)))
     found: list[Verified] = []
     term = drop_traces(query.term)
     shrinking = frozenset(name for name, spec in specs.items() if spec.shrinks)
     for scenario in scenarios(term, shrinking, keyed, trusted):
         found.append(verifier.verify(term, sampler, scenario, effort, start, _progress))
         if not as_json:
-            click.echo("\n".join(render(found[-1], query.type)))
+            say("\n".join(render(found[-1], query.type)))
         if found[-1].counterexample is not None:
             break
     if as_json:
-        click.echo(json_text(_document(query, sampler, effort, found)))
+        say(numbered(json_text(_document(query, sampler, effort, found))))
     return found[-1].counterexample is None
 
 
@@ -124,7 +126,7 @@ def _rows(spec: SourceSpec) -> list[Value]:
 
 
 def _progress(line: str) -> None:
-    click.echo(line, err=True)
+    say(line, err=True)
 
 
 def _document(

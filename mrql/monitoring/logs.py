@@ -8,9 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
-
 from mrql.algebra.showable import showable
+from mrql.output.terminal import say
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -25,7 +24,7 @@ class StandardError(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         record.msg, record.args = showable(record.getMessage()), None
         try:
-            click.echo(self.format(record), err=True)
+            say(self.format(record), err=True)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mrql.algebra import types as ty
-from mrql.algebra.showable import written_name
+from mrql.algebra.showable import escaped, numbered, written_name
 from mrql.algebra.types import Type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value
@@ -43,7 +43,7 @@ def type_name(t: Type) -> str:
 
 def json_line(line: int, t: Type, value: Value) -> str:
     """One answer as one line of JSON."""
-    return json_text({"line": line, "type": type_name(t), "value": to_json(value)})
+    return numbered(json_text({"line": line, "type": type_name(t), "value": to_json(value)}))
 
 
 def print_table(value: Value, t: Type, console: Console, limit: int | None = SHOWN_ROWS) -> None:
@@ -55,7 +55,7 @@ def print_table(value: Value, t: Type, console: Console, limit: int | None = SHO
     rows = list(value)
     table = Table(show_edge=False, header_style="bold")
     for name in column_names(t.item):
-        table.add_column(name, justify="left", no_wrap=False)
+        table.add_column(escaped(name), justify="left", no_wrap=False)
     for row in rows[:limit]:
         table.add_row(*(show_value(cell) for cell in row_cells(row, t.item)))
     console.print(table)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from lark import Token
 from lark.lark import PostLex
 
+from mrql.algebra.showable import named
+
 CLOSES = {
     "_RPAR": "_LPAR",
     "_RBRACE": "_LBRACE",
@@ -113,9 +115,12 @@ def _freed(token: Token, previous: str, innermost: str) -> Token:
     """A name in backquotes without them. Where an item of a select begins it is a token of its own, as only the `:`
     behind it makes it the name of a field.
 
-    Raises: RefusedToken where it is not that of a field.
+    Raises: RefusedToken where it is not that of a field, or no text.
     """
-    name = token[1:-1].replace("``", "`")
+    try:
+        name = named(token[1:-1])
+    except UnicodeDecodeError:
+        raise RefusedToken("the name holds half a surrogate pair", token, IN_BACKQUOTES) from None
     if _begins_an_item(previous, innermost):
         return token.update(type="FIELD_NAME", value=name)
     if not _names_a_field(previous, innermost):

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
-import click
 from rich.console import Console
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
+from mrql.algebra.showable import escaped
 from mrql.algebra.span import Span
 from mrql.jobs.kept_aside import keep_aside
 from mrql.output.tables import json_line, print_table, type_name
+from mrql.output.terminal import say
 from mrql.shell.session import Session
 from mrql.shell.statement_reader import COMMAND
 from mrql.translate.collection_functions import DERIVED
@@ -92,10 +93,10 @@ class Interpreter:
             else:
                 print_table(self.session.answer(query), query.type, self.console, self.rows)
             if (said := keep_aside(self.session.quarantine, f"answer-{next(self._numbers):06}")) is not None:
-                click.echo(said, err=True)
+                say(said, err=True)
 
     def _print(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(escaped(text, "\n\t"), markup=False, highlight=False, soft_wrap=True)
 
     # --- the commands: what is given to them begins at an offset of the text ------------------------
 

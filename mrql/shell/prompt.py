@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-import click
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
@@ -16,6 +15,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from mrql.algebra.errors import MrqlError
+from mrql.output.terminal import say
 from mrql.shell.completion import completed
 from mrql.shell.definitions import Definitions
 from mrql.shell.interpreter import Interpreter, Quit
@@ -48,9 +48,9 @@ def run_terminal(interpreter: Interpreter, history: Path | None) -> None:
         except Quit:
             return
         except MrqlError as error:
-            click.echo(str(error), err=True)
+            say(str(error), err=True)
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+            say("interrupted", err=True)
         except Exception:  # a fault of ours, shown as one; what has been defined is worth more than an end
             traceback.print_exc()
 
