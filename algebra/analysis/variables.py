@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 import attrs
@@ -19,16 +19,25 @@ class Names:
     """A supply of fresh names, handed to whoever needs them, so that the same query always gets the same names."""
 
     taken: set[str] = attrs.Factory(set)
+    _reached: dict[str, int] = attrs.Factory(dict)
+    """Up to which number the names of a stem are taken."""
 
     def fresh(self, base: str) -> str:
         """A name like `base` that was not given out before."""
         stem = base.rstrip("0123456789") or "x"
-        name, n = base, 0
+        name, n = base, self._reached.get(stem, 0)
         while name in self.taken:
             n += 1
             name = f"{stem}{n}"
+            self._reached[stem] = n
         self.taken.add(name)
         return name
+
+    def only(self, taken: Iterable[str]) -> None:
+        """These names are taken, and no others any more."""
+        self.taken.clear()
+        self._reached.clear()
+        self.taken.update(taken)
 
 
 def pattern_vars(pattern: Pattern) -> Iterator[PVar]:

@@ -138,8 +138,7 @@ class Definitions(ProgramTranslator):
         used = {part.name for term in terms for part in subterms(term) if isinstance(part, Stream)}
         for name in [name for name in self.sources if name not in used]:
             del self.sources[name]
-        known.names.taken.clear()
-        known.names.taken.update(*map(all_names, terms))
+        known.names.only(name for term in terms for name in all_names(term))
 
 
 def _restore(tables: Sequence[dict[Any, Any]], contents: Sequence[dict[Any, Any]]) -> None:

@@ -142,7 +142,8 @@ def _called(expr: syntax.Call | syntax.Apply, scope: Scope, use: Use) -> Term:
         _check_arity(closure, len(expr.args), expr.span)
         return _bound(closure, closure.scope, tuple(zip(closure.params, expr.args, strict=True)), scope, use)
 
-    return with_function(callee, scope, with_arguments)
+    with scope.globals.effort.call(expr.span):
+        return with_function(callee, scope, with_arguments)
 
 
 _Parameter = tuple[syntax.Pattern, syntax.TypeExpr | None]

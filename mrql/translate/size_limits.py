@@ -6,6 +6,9 @@ twenty lines are a million parts: that is said, with the name, before it is buil
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import attrs
 
 from mrql.algebra.analysis.traversal import children
@@ -17,6 +20,8 @@ MOST_PARTS = 50_000
 """How many parts a statement may have besides those that are written."""
 MOST_COPIES = 20_000
 """How many parts of a statement's term may stand in it because a definition is named more than once."""
+MOST_CALLS = 500
+"""How many calls of functions may be in each other."""
 HINT = "`store x := e;` evaluates what it names once; a `let` names a value in an expression"
 
 
@@ -25,6 +30,8 @@ class SizeBudget:
     """How many parts of expressions of a statement have been gone through."""
 
     left: int = MOST_PARTS
+    called: int = 0
+    """How many calls of functions are in each other."""
 
     def begin(self, span: Span) -> None:
         """A statement begins, which has as many parts as characters at most."""
@@ -40,24 +47,86 @@ class SizeBudget:
             message = f"functions and macros make too much of this: more than {MOST_PARTS:,} parts"
             raise UserError(message, span, HINT)
 
+    @contextmanager
+    def call(self, span: Span) -> Iterator[None]:
+        """A function is called, and what it calls is followed.
 
-def check_copies(term: Term, name: str | None, span: Span) -> None:
-    """A term that shares parts is as large as if it had each of them apart, since it is rewritten so.
+        Raises: UserError where there are too many calls in each other.
+        """
+        if self.called == MOST_CALLS:
+            message = f"more than {MOST_CALLS:,} calls of functions are in each other"
+            raise UserError(message, span, "a function that is handed to itself never ends")
+        self.called += 1
+        try:
+            yield
+        finally:
+            self.called -= 1
 
-    Raises: UserError where it has too many.
-    """
-    sizes: dict[int, int] = {}
+
+@attrs.define
+class Sizes:
+    """How large the terms of a program are. A part is looked at once, in however many statements it stands."""
+
+    known: dict[int, Size] = attrs.Factory(dict)
+    """By identity: equal parts in two places are two."""
+
+    def check_copies(self, term: Term, name: str | None, span: Span) -> None:
+        """A term that shares parts is as large as if it had each of them apart, since it is rewritten so.
+
+        Raises: UserError where it has too many.
+        """
+        size = self.of(term)
+        if size.parts - size.distinct > MOST_COPIES:
+            # Seldom: what is counted here is not counted again for the terms that have this one in them.
+            size.distinct = _distinct(term)
+        if size.parts - size.distinct > MOST_COPIES:
+            what = "this" if name is None else f"`{name}`"
+            copied = f"definitions that it names stand in it in more than {MOST_COPIES:,} parts"
+            raise UserError(f"{what} becomes too large: {copied}", span, HINT)
+
+    def of(self, term: Term) -> Size:
+        """The size of a term; what is new in it is counted."""
+        known = self.known
+        new: set[int] = set()
+        before = 0
+        waiting = [term]
+        while waiting:
+            part = waiting.pop()
+            if id(part) in known:
+                continue
+            inside = children(part)
+            if open_ := [child for child in inside if id(child) not in known]:
+                waiting += (part, *open_)
+                continue
+            new.add(id(part))
+            sizes = [known[id(child)] for child in inside]
+            before = max([before, *(known[id(child)].distinct for child in inside if id(child) not in new)])
+            distinct = 1 + max((size.distinct for size in sizes), default=0)
+            known[id(part)] = Size(part, 1 + sum(size.parts for size in sizes), distinct)
+        whole = known[id(term)]
+        # What was known before and what is new have no part in common.
+        whole.distinct = max(whole.distinct, len(new) + before)
+        return whole
+
+
+@attrs.define
+class Size:
+    """How large a part of a program is."""
+
+    term: Term = attrs.field(repr=False)
+    """It is kept, so that no other one comes to its address."""
+    parts: int
+    """With each part as often as it stands in it."""
+    distinct: int
+    """With each part once: at least so many."""
+
+
+def _distinct(term: Term) -> int:
+    seen: set[int] = set()
     waiting = [term]
     while waiting:
-        part = waiting[-1]
-        inside = children(part)
-        open_ = [child for child in inside if id(child) not in sizes]
-        if open_:
-            waiting += open_
-            continue
-        waiting.pop()
-        sizes[id(part)] = 1 + sum(sizes[id(child)] for child in inside)
-    if sizes[id(term)] - len(sizes) > MOST_COPIES:
-        what = "this" if name is None else f"`{name}`"
-        message = f"{what} becomes too large: definitions that it names stand in it in more than {MOST_COPIES:,} parts"
-        raise UserError(message, span, HINT)
+        part = waiting.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            waiting += children(part)
+    return len(seen)

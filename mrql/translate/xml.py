@@ -10,7 +10,8 @@ Of a list these are the lists of what its elements have, one behind the other; o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, zip_longest
 
 from mrql import syntax
 from mrql.algebra import functions as fn
@@ -79,15 +80,14 @@ def element(expr: syntax.XmlElement, scope: Scope) -> Term:
     Raises: UserError where a hole holds something else, or an attribute is there twice.
     """
     names = [name for name, _ in expr.attributes]
+    seen: set[str] = set()
     for name in names:
-        if names.count(name) > 1:
+        if name in seen:
             raise UserError(f"the attribute `{name}` is there twice", expr.span)
+        seen.add(name)
     values = [_string(value, scope) for _, value in expr.attributes]
     given = _list([Lit(name, ty.STRING) for name in names], ty.STRING)
-    parts: Term = Empty(LIST)
-    for part in _parts(expr.children, scope):
-        parts = part if isinstance(parts, Empty) else Union(parts, part)
-    args = (Lit(expr.tag, ty.STRING), given, _list(values, ty.STRING), parts)
+    args = (Lit(expr.tag, ty.STRING), given, _list(values, ty.STRING), _together(_parts(expr.children, scope)))
     return Prim(fn.ELEMENT, args, span=expr.span)
 
 
@@ -120,6 +120,23 @@ def _parts(children: Sequence[syntax.Expr], scope: Scope) -> list[Term]:
             texts.append(_present(_as_string(term, child)))
     end_text()
     return parts
+
+
+def _together(parts: Sequence[Term]) -> Term:
+    """One list of all: neighbours of which each is one element are together in one, and halves are put together, so
+    that many parts are no deep term."""
+    groups = groupby(parts, lambda part: isinstance(part, ListOf))
+    lists = [part for single, some in groups for part in ([_list([*_items(some)], ty.XML)] if single else some)]
+    while len(lists) > 1:
+        pairs = zip_longest(lists[::2], lists[1::2])
+        lists = [first if second is None else Union(first, second) for first, second in pairs]
+    return lists[0] if lists else Empty(LIST)
+
+
+def _items(lists: Iterable[Term]) -> Iterator[Term]:
+    for part in lists:
+        assert isinstance(part, ListOf)
+        yield from part.items
 
 
 def _string(value: syntax.Expr, scope: Scope) -> Term:

@@ -17,7 +17,9 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.stack import deep
 from mrql.cli.main import main
 from mrql.parser.depth import MAX_DEPTH
+from mrql.translate.case import MOST_BRANCHES
 from mrql.translate.compile_program import compile_program
+from mrql.translate.size_limits import MOST_CALLS
 from tests.soak.fuzz import Text, outcome, over_these, programs
 from tests.soak.large_data import SHAPES, assert_bounded
 
@@ -92,6 +94,18 @@ def test_deep_xml(tmp_path: Path, command: str, levels: int) -> None:
     assert ran.output.count("error:") == (levels > MAX_DEPTH)
 
 
+def test_as_many_branches_as_may_be() -> None:
+    """A `case` is evaluated and rewritten with as many branches as it may have."""
+    branches = " | ".join(f"{i}: {i}" for i in range(MOST_BRANCHES - 1))
+    assert outcome(over_these(f"select case x {{{branches} | _: 0}} from x in X"), Path()) == "value"
+
+
+def test_as_many_calls_as_may_be() -> None:
+    """Functions that call each other, as many as may be."""
+    calls = "f0 = \\x. x + 1;" + "".join(f"f{i} = \\x. f{i - 1}(x);" for i in range(1, MOST_CALLS))
+    assert outcome(over_these(f"{calls} f{MOST_CALLS - 1}(1);"), Path()) in ("value", "long")
+
+
 @pytest.mark.parametrize("operator", ["and", "or"])
 def test_a_chain_of_conditions_is_evaluated_once(operator: str) -> None:
     """Each side of a condition was evaluated twice, and so those of a chain 2ⁿ times."""
@@ -141,6 +155,29 @@ LARGE: dict[str, tuple[str, str | None]] = {
     "a name": ("x" * 999_000 + ";", "unknown name"),
     "a sum": ("1" + " + 1" * 120_000 + ";", "a query of more than 50,000 words and signs"),
     "semicolons": (";" * 999_000, "a query of more than 50,000 words and signs"),
+    "definitions of each other": (
+        "x0 = 1;" + "".join(f"x{i} = x{i - 1} + 1;" for i in range(1, 5000)) + "x4999;",
+        None,
+    ),
+    "definitions of the first one": (
+        "x0 = 1 + 1;" + "".join(f"x{i} = x{i - 1} + x0;" for i in range(1, 5000)) + "x4999;",
+        None,
+    ),
+    "attributes": ("[xml| <a " + " ".join(f'k{i}="v"' for i in range(20_000)) + "/> |];", None),
+    "elements": ("[xml| <a>" + "<b/>" * 10_000 + "</a> |];", None),
+    "elements and lists": ("l = [[xml| <c/> |]]; [xml| <a>" + "<b/>{{l}}t" * 3000 + "</a> |];", None),
+    "a function of itself": (r"(\x. x(x))(\x. x(x));", "q.mrql:1:16: error: more than 500 calls of functions"),
+    "many generators": ("select 1 from " + ", ".join(f"x{i} in {{1}}" for i in range(1500)) + ";", None),
+    "fields": ("<" + ", ".join(f"f{i}: 1" for i in range(8000)) + ">;", None),
+    "cases": ("case 5 {" + " | ".join(f"{i}: {i}" for i in range(8000)) + " | _: 0};", "more than 250 branches"),
+    "constructors": ("data D = " + " | ".join(f"C{i}: int" for i in range(8000)) + "; C3(1);", None),
+    "functions": ("".join(f"function f{i}(x: int): int {{ x + {i} }};" for i in range(3000)) + "f7(1);", None),
+    "macros": ("".join(f"macro m{i}(x) {{ x + {i} }};" for i in range(4000)) + "m7(1);", None),
+    "a list that is looked in": ("5 in {" + ", ".join(map(str, range(20_000))) + "};", None),
+    "unions": (" union ".join(["{1}"] * 10_000) + ";", "nested too deeply"),
+    "conditions": ("select x from x in {1} where " + " and ".join(["x > 1"] * 5000) + ";", "nested too deeply"),
+    "orders": ("select x from x in {1, 2} order by " + ", ".join(["x"] * 3000) + ";", None),
+    "groups": ("select 1 from x in {1} group by " + ", ".join(f"k{i}: x" for i in range(1000)) + ";", None),
     "definitions": ("".join(f"x{i} = {i};\n" for i in range(12_000)) + "x5;", None),
 }
 
