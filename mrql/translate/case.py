@@ -41,8 +41,8 @@ def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
         bodies.append(scope.bind(match.bindings).translate(body))
     _check_complete(expr, v.type, scope.globals)
     written = [body for _, body in expr.branches]
-    hint = branch_hint(written, bodies, scope)
-    t, results = common(bodies, [body.span for body in written], "the branches of a `case`", hint)
+    lifted = branch_hint(written, bodies, scope)
+    t, results = common(bodies, [body.span for body in written], "the branches of a `case`", lifted)
     term: Term = Lit(None, t)
     for (algebraic, match), result in zip(reversed(matched), reversed(results), strict=True):
         tested = result

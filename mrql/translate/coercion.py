@@ -81,12 +81,27 @@ def coerce(term: Term, wanted: Type, span: Span, what: str, hint: str | None = N
     if term.type == wanted:
         return term
     if not ty.fits(term.type, wanted):
+        hint = hint or (IN_ORDER if _lacks_order(term.type, wanted) else None)
         raise UserError(f"{what} must be of type {wanted}, not {term.type}", span, hint)
     match term:
         case Empty() | Lit(None, _):
             return attrs.evolve(term, type=wanted)
         case _:
             return Cast(term, wanted, span=term.span)
+
+
+IN_ORDER = "a select makes a bag; one in the order of a list is `select e from (x, n) in row_number(xs) order by n`"
+
+
+def _lacks_order(found: Type, wanted: Type) -> bool:
+    """Whether a bag stands where a list of such elements is asked for."""
+    match found, wanted:
+        case ty.BagType(item), ty.ListType(of):
+            return ty.fits(item, of)
+        case ty.TupleType(items), ty.TupleType(types) if len(items) == len(types):
+            return any(map(_lacks_order, items, types))
+        case _:
+            return False
 
 
 def common(terms: list[Term], spans: list[Span], what: str, hint: str | None = None) -> tuple[Type, list[Term]]:

@@ -114,7 +114,7 @@ def _made_of(constructor: Constructor, payload: Term, t: Type, span: Span) -> Te
     try:
         return coerce(payload, t, span, f"what `{constructor.name}` is made of")
     except UserError as error:
-        hint = ELEMENT if constructor == NODE else error.hint
+        hint = ELEMENT if constructor == NODE and error.hint is None else error.hint
         raise UserError(error.message, error.span, hint) from None
 
 
