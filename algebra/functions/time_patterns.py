@@ -128,11 +128,27 @@ def wrong_pattern(pattern: str, known: Mapping[str, object]) -> str | None:
         unknown = next((letters for letters, _ in _pieces(pattern) if letters and letters not in known), None)
     except ValueError as error:
         unknown = str(error)
-    return (
-        None
-        if unknown is None
-        else f"`{unknown}` has no meaning in a pattern: {', '.join(known)} have, and '…' is text"
-    )
+    if unknown is None:
+        return None
+    message = f"`{unknown}` has no meaning in a pattern: {', '.join(known)} have, and '…' is text"
+    return f"{message}; {meant}" if (meant := _meant(unknown, pattern)) else message
+
+
+def _meant(unknown: str, pattern: str) -> str | None:
+    """What to write for letters that have no meaning."""
+    if f"%{unknown}" in pattern:
+        return "`%Y-%m-%d %H:%M:%S` is written `yyyy-MM-dd HH:mm:ss`"
+    return _ELSEWHERE.get(unknown)
+
+
+_ELSEWHERE = {
+    **dict.fromkeys(("YYYY", "Y", "y", "uuuu"), "a year is written `yyyy`"),
+    **dict.fromkeys(("yy", "YY"), "a year has four digits: put the century before a text with two"),
+    **dict.fromkeys(("DD", "D"), "a day is written `dd`"),
+    "MMMM": "the name of a month is read in three letters, `MMM`",
+    "T": "letters stand in quotes: `'T'`",
+}
+"""Letters that others write, and some that are not read, with what to write here."""
 
 
 def wrong_to_write(args: Sequence[Any]) -> str | None:
@@ -306,7 +322,8 @@ def field_pattern(pattern: str, t: Type) -> FieldPattern:
         if letters.count(letter) > 1:
             raise ValueError(f"`{_called(letter)}` is there twice")
         if t == ty.DATE and letter not in _OF_A_DAY:
-            raise ValueError(f"a date has no `{_called(letter)}`")
+            month = "; a month is written `MM`" if letter == "m" else ""
+            raise ValueError(f"a date has no `{_called(letter)}`{month}")
     smallest = max(map(_LETTERS.index, letters), default=0)
     for letter in _LETTERS[: max(smallest, len(_OF_A_DAY))]:
         if letter not in letters:

@@ -20,6 +20,7 @@ from mrql.algebra.terms import (
     IllTyped,
     Let,
     ListOf,
+    Lit,
     Rec,
     Single,
     Term,
@@ -234,6 +235,8 @@ def _let(bindings: Sequence[tuple[syntax.Pattern, syntax.Expr]], body: syntax.Ex
         name = pattern.name
         return with_function(value, scope, lambda found: _let(rest, body, scope.bind({name: found})))
     term = scope.translate(value)
+    if isinstance(pattern, syntax.VarPattern) and isinstance(term, Lit) and term.type == ty.STRING:
+        return _let(rest, body, scope.bind({pattern.name: term}))  # a text stays known: it may stand beside a date
     match = Match()
     algebraic = match_pattern(pattern, term.type, scope.globals, match)
     if match.conditions:

@@ -12,6 +12,7 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, Empty, Lit, Prim, Term
 from mrql.translate.coercion import coerce
 from mrql.translate.json_values import CAST_HINT
+from mrql.translate.time_constants import taken_as_times
 
 ROUND = fn.FUNCTIONS["round"]
 
@@ -20,6 +21,7 @@ def apply(
     function: Function, args: Sequence[Term], span: Span, shown: str | None = None, hint: str | None = None
 ) -> Term:
     """A scalar function applied; the error says what it takes, with a hint."""
+    args = taken_as_times(function, args)
     if function.type_rule([arg.type for arg in args]) is None:
         found = " and ".join(str(arg.type) for arg in args) or "nothing"
         hint = CAST_HINT if ty.ANY in [arg.type for arg in args] else hint

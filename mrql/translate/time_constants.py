@@ -3,6 +3,7 @@
     e.day > "2026-01-31"          e.day > date("2026-01-31")
     e.at in {"2026-01-31"}        e.at in {timestamp("2026-01-31")}
     case e.day { "2026-01-31": …  case e.day { date("2026-01-31"): …
+    year("2026-01-31")            year(date("2026-01-31"))
 
 Beside a date, a text with a time of day is a timestamp. A text that is no constant stays a text: `as` takes it as one.
 """
@@ -10,7 +11,7 @@ Beside a date, a text with a time of day is a timestamp. A text that is no const
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import attrs
@@ -18,7 +19,7 @@ import attrs
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError, InternalError, UserError
-from mrql.algebra.functions import convert
+from mrql.algebra.functions import Function, convert
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, ListOf, Lit, Rec, Single, Term, Tup, Union
 from mrql.algebra.types import Type
@@ -46,6 +47,24 @@ def met_by_times(op: syntax.BinaryOp, left: Term, right: Term) -> tuple[Term, Te
     if op is syntax.BinaryOp.IN and isinstance(right.type, ty.BagType | ty.ListType):
         return beside(left, right.type.item), beside(right, attrs.evolve(right.type, item=left.type))
     return left, right
+
+
+def taken_as_times(function: Function, args: Sequence[Term]) -> Sequence[Term]:
+    """The arguments of a function, with the constants among them as dates and timestamps where it takes them only so;
+    else the same ones."""
+    if function.type_rule([arg.type for arg in args]) is not None:
+        return args
+    made = [_as_time(arg) for arg in args]
+    return args if function.type_rule([arg.type for arg in made]) is None else made
+
+
+def _as_time(term: Term) -> Term:
+    """A constant as a date or a timestamp, if it writes one; else the same term."""
+    match term:
+        case Lit(str() as text, ty.STRING):
+            with suppress(UserError):
+                return _constant(text, ty.DATE, term.span)
+    return term
 
 
 def beside(term: Term, wanted: Type) -> Term:
