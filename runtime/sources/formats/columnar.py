@@ -28,7 +28,7 @@ from mrql.algebra.values.values import Bag, Record, Value
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats import foreign_types, nanoseconds
-from mrql.runtime.sources.formats.file_format import FileFormat, once
+from mrql.runtime.sources.formats.file_format import MAY_LACK, FileFormat, once
 from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, Pairs, misfit, own_type, twice
 from mrql.runtime.sources.formats.wider_columns import narrowed, wider, wider_row
 
@@ -164,9 +164,6 @@ def _hint(name: str, wanted: Type, have: Foreign, spec: SourceSpec) -> str | Non
     return f"`type(<{written_name(name)}: {both}>){more}` reads it, and the others"
 
 
-MAY_LACK = "with `allowMissingColumns` its values are missing there"
-
-
 Named = TypeVar("Named")
 
 
@@ -242,6 +239,7 @@ _ARROW: dict[str, Type] = {
     "uint8": ty.INT,
     "uint16": ty.INT,
     "uint32": ty.LONG,
+    "uint64": ty.DecimalType(20),
     "float": ty.FLOAT,
     "double": ty.DOUBLE,
     "string": ty.STRING,

@@ -15,6 +15,7 @@ What is not asked for is not read.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -37,8 +38,10 @@ from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats.csv_records import Dialect, Fields, all_records, is_no_record, records
 from mrql.runtime.sources.formats.csv_types import column_types, wider_type
 from mrql.runtime.sources.formats.csv_values import UnfitField, value_of
-from mrql.runtime.sources.formats.file_format import FileFormat, count_lines
+from mrql.runtime.sources.formats.file_format import MAY_LACK, FileFormat, count_lines
 from mrql.runtime.sources.formats.foreign_types import twice
+
+logger = logging.getLogger(__name__)
 
 HEADER = "if the first record has the names of the columns, `header` says so"
 OPEN_QUOTE = '`multiline` reads records that go on in the next line; with `quote("")` quotes are part of the text'
@@ -190,7 +193,8 @@ def columns_of(spec: SourceSpec, file: Path) -> tuple[Column, ...] | Malformed:
     for name in wanted:
         if names.count(name) > 1 or (name not in names and not spec.missing_columns):
             reason = _no_such(name, names) if name not in names else f"the header has the column `{name}` twice"
-            return Malformed(file, number, shown(reason), shown(text))
+            hint = None if name in names or _alike(name, names) else MAY_LACK
+            return Malformed(file, number, shown(reason), shown(text), hint)
     return tuple(Column(name if name in wanted else f"column {n}", wanted.get(name)) for n, name in enumerate(names))
 
 
@@ -232,8 +236,12 @@ def _record_lines(spec: SourceSpec, file: Path) -> Iterator[str]:
     return (text for _, line in lines(file) if not is_no_record(spec, text := decoded_exactly(line)))
 
 
+def _alike(name: str, names: Sequence[str]) -> list[str]:
+    return [other for other in names if other.strip().lower() == name.strip().lower()]
+
+
 def _no_such(name: str, names: Sequence[str]) -> str:
-    alike = [other for other in names if other.strip().lower() == name.strip().lower()]
+    alike = _alike(name, names)
     there = f"it has `{alike[0]}`" if alike else f"its columns: {', '.join(names)}"
     return f"the header has no column `{name}`; {there}"
 
@@ -263,8 +271,18 @@ def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
         for file, some in sample
         for fields in _by_name(_header(spec, file), names, some)
     ]
-    typed = zip(names, column_types(own, names, spec.csv), strict=True)
+    types = column_types(own, names, spec.csv)
+    if not spec.header and _hides_types(own, names, types, spec):
+        logger.warning("%s: the first record looks like names of columns; `header` says that it has these", spec.path)
+    typed = zip(names, types, strict=True)
     return ty.RecordType(tuple((name, t) for name, t in typed if name))
+
+
+def _hides_types(own: Sequence[Fields], names: Sequence[str], types: Sequence[Type], spec: SourceSpec) -> bool:
+    """Whether the columns are texts because of the first record, whose fields look like names."""
+    if {*types} != {ty.STRING} or len(own) < 2 or not _are_names(own[0]):
+        return False
+    return {*column_types(own[1:], names, spec.csv)} != {ty.STRING}
 
 
 def _sample(spec: SourceSpec, files: Sequence[Path]) -> list[tuple[Path, list[Fields]]]:

@@ -18,6 +18,9 @@ from mrql.runtime.engine.answer import AnswerFormat
 from mrql.runtime.files.compression import opened
 from mrql.runtime.files.quarantine import Malformed, Reject
 
+MAY_LACK = "with `allowMissingColumns` its values are missing there"
+"""The hint for a column that a file does not have."""
+
 
 def nothing_wrong(spec: SourceSpec, file: Path) -> Malformed | None:
     """Of a format in which only rows can be malformed."""

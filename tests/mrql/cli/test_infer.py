@@ -137,3 +137,26 @@ def test_columns_that_a_file_of_a_directory_lacks(home: Path) -> None:
     assert said.splitlines()[1] == f'source(parquet, "{home / "q"}", type(row), allowMissingColumns)'
     (spec,) = compile_over_files(f"{said};").sources.values()
     assert len(read_source(spec)) == 2
+
+
+NAMES = "f.csv: the first record looks like names of columns; `header` says that it has these"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("id,name\n1,x\n", [], True),
+        ("id,name\n1,x\n", ["--header"], False),
+        ("ann,x\nbob,y\n", [], False),
+        ("id,id\n1,x\n", [], False),
+        ("7,x\n1,x\n", [], False),
+        ("id,name\n", [], False),
+    ],
+)
+def test_a_first_record_of_names(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, options: list[str], said: bool
+) -> None:
+    """Where the columns are texts because of it, that is said; else nothing."""
+    (tmp_path / "f.csv").write_text(text)
+    assert infer(tmp_path / "f.csv", *options).exit_code == 0
+    assert [message.replace(f"{tmp_path}/", "") for message in caplog.messages] == [NAMES] * said

@@ -8,6 +8,7 @@ import json
 import re
 from base64 import b64encode
 from datetime import date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -478,11 +479,19 @@ def test_timestamps_of_96_bits(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_unsigned_integers(spark: SparkSession, tmp_path: Path) -> None:
-    """They are of the next wider type; what has none is left out."""
-    largest = {f"u{bits}": pa.array([2**bits - 1, None, 0], getattr(pa, f"uint{bits}")()) for bits in (8, 16, 32, 64)}
-    pq.write_table(pa.table(largest), tmp_path / "f.parquet")
-    found = assert_same(spark, 'source(parquet, "f.parquet")', tmp_path)
-    assert Record({"u8": 255, "u16": 65535, "u32": 2**32 - 1}) in found
+    """They are of the next wider type, also inside lists."""
+    sizes = (8, 16, 32, 64)
+    largest = {f"u{bits}": pa.array([2**bits - 1, None, 0], getattr(pa, f"uint{bits}")()) for bits in sizes}
+    lists = pa.array([[2**64 - 1, None], [], None], pa.list_(pa.uint64()))
+    pq.write_table(pa.table({**largest, "us": lists}), tmp_path / "f.parquet")
+    wide = {f"u{bits}": 2**bits - 1 for bits in sizes} | {"u64": Decimal(2**64 - 1), "us": [Decimal(2**64 - 1), None]}
+    assert Record(wide) in assert_same(spark, 'source(parquet, "f.parquet")', tmp_path)
+    (tmp_path / "two").mkdir()
+    for name, integers in (("1", pa.uint64()), ("2", pa.int64())):
+        pq.write_table(pa.table({"u64": pa.array([7], integers)}), tmp_path / "two" / f"{name}.parquet")
+    for asked in ("", ", type(<u64: decimal(20, 0)>)", ", type(<u64: decimal(22, 2)>)"):
+        found = assert_same(spark, f'source(parquet, "two"{asked})', tmp_path)
+        assert found == Bag([Record({"u64": Decimal(7)})] * 2)
 
 
 def test_text_that_is_utf8_and_bytes_that_are_not(spark: SparkSession, tmp_path: Path) -> None:
