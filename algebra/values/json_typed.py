@@ -68,6 +68,14 @@ def _fitted(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value]) -> Va
     raise _Unfit(value, t)
 
 
+class NotHeld(ValueError):
+    """A JSON value, or a part of one, that is not read as one of a declared type."""
+
+    def __init__(self, message: str, value: Json, t: Type) -> None:
+        super().__init__(message)
+        self.value, self.type = value, t
+
+
 class _Unfit(ValueError):
     """A JSON value that is none of a type."""
 
@@ -90,14 +98,15 @@ def held(value: Json, t: Type) -> Value:
     Dates, timestamps and bytes are strings in JSON, and so are numbers that it has no other form for. A decimal is a
     number without an exponent, or a string, of no more digits than it has.
 
-    Raises: ValueError where it is of another type.
+    Raises: NotHeld where it is of another type.
     """
     try:
         return _fitted(value, t, _held_atom)
     except _Unfit as error:
         where = _place_of_unfit(value, t)
         at = f" (at {where.removeprefix('.')})" if where else ""
-        raise ValueError(f"{_as_written(error.value)} is not a value of type {error.type}{at}") from None
+        message = f"{_as_written(error.value)} is not a value of type {error.type}{at}"
+        raise NotHeld(message, error.value, error.type) from None
 
 
 def _as_written(value: Json) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from mrql.algebra.errors import UserError
@@ -11,8 +12,17 @@ from mrql.algebra.span import Span
 def path_in(base: Path, text: str, span: Span) -> Path:
     """A path, relative to a directory.
 
-    Raises: UserError where no file can be called so.
+    Raises: UserError where no file can be called so, or none is where it says.
     """
     if "\0" in text:
         raise UserError("no path has the character \\u0000 in it", span)
-    return base / text
+    path = base / text
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
+    if scheme is not None and not path.exists():
+        hint = (
+            "write its path alone, as /data/file.csv" if scheme[1].lower() == "file" else "copy it, or mount it, first"
+        )
+        raise UserError(f"a path names a file of this machine, and `{scheme[0]}` none", span, hint)
+    if text.startswith("~") and not path.exists():
+        raise UserError("`~` stands for no directory in a path", span, "write all of it, or begin it with `args[0]`")
+    return path

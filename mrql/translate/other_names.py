@@ -137,7 +137,7 @@ TYPES_HERE = {
         ("int64 uint32", "`long`"),
         ("int32 int16 uint16 uint8", "`int`"),
         ("int8", "`long`, if it has 8 bytes, and `int`, if it has 8 bits"),
-        ("uint64", "`long`, or `decimal(20)` of texts that no long has"),
+        ("uint64", "`decimal(20)`, or `long`, where no value is larger"),
         ("float64", "`double`"),
         ("float32", "`float`"),
         ("timestamptz timestamp_ltz", "`timestamp`: what the clock shows in UTC"),
@@ -157,10 +157,10 @@ _BLANKS = "nothing: blanks around a field are no part of it"
 OPTIONS_HERE = _here(
     ("sep delimiter separator delim fielddelimiter", 'the text behind the path: `source(csv, "file.csv", ";")`'),
     ("encoding charset", _UTF8),
-    ("inferschema infer_schema infer mergeschema", _FOUND),
+    ("inferschema infer_schema infer mergeschema preferdate", _FOUND),
     ("samplingratio sample_size samplesize sample_rows infer_schema_length", "`sample(10000)`, a number of rows"),
     ("schema ddl columns names dtype dtypes", "`type(<id: long, name: string>)`"),
-    ("mode columnnameofcorruptrecord badrecordspath on_bad_lines error_bad_lines", _ASIDE),
+    ("mode columnnameofcorruptrecord badrecordspath on_bad_lines error_bad_lines rescueddatacolumn", _ASIDE),
     ("ignorecorruptfiles ignoremissingfiles", _ASIDE),
     ("linesep lineterminator recorddelimiter", r"nothing: a line ends with `\n`, `\r\n` or `\r`"),
     ("ignoreleadingwhitespace ignoretrailingwhitespace skipinitialspace", _BLANKS),
@@ -176,8 +176,52 @@ OPTIONS_HERE = _here(
     ("compression codec", "nothing: files that end in `.gz`, `.bz2` and `.zst` are unpacked"),
     ("recursivefilelookup pathglobfilter basepath filename", _PATTERN),
     ("maxfilespertrigger", "`mrql stream --max-files N`"),
+    ("latestfirst", "nothing: a stream reads the oldest files first, and with `--max-files N` so many in a batch"),
+    ("trigger processingtime", "`mrql stream --interval S`, or `--once`, to stop when all that is there has been read"),
+    ("checkpointlocation", "`mrql stream --checkpoint DIR`"),
+    ("watermark withwatermark", "nothing: rows may come in any order, and none is too late"),
+    ("cleansource sourcearchivedir", "nothing: files stay where they are"),
+    ("modifiedafter modifiedbefore", 'a pattern of names: `source(csv, "in/2024-*.csv", …)`'),
+    ("usecols", "`type(<id: long, name: string>), header`: columns that are not in the type are not read"),
+    ("nrows", "`limit`: `select x from x in X order by x.A limit 10`"),
+    ("option options", 'the name of the option by itself, behind the path: `header`, `quote("\'")`'),
+    ("maxcolumns maxcharspercolumn", "nothing: a record has as many fields, and as long ones, as it has"),
+    ("primitivesasstring prefersdecimal", "`type(<A: string, B: decimal(10, 2)>)`"),
+    (
+        "dropfieldifallnull",
+        "nothing: a field that is always null is of type `any`, and not read where `type(…)` lacks it",
+    ),
+    (
+        "allowcomments allowunquotedfieldnames allowsinglequotes allownumericleadingzeros allownonnumericnumbers"
+        " allowbackslashescapinganycharacter allowunquotedcontrolchars",
+        "nothing: JSON is read as the standard has it, and what is written otherwise is malformed",
+    ),
+    ("wholetext", "nothing: a row of `text` is a line"),
+    ("attributeprefix valuetag", "`x.@a` for an attribute of an element, `text(x)` for its text"),
     ("rowtag", 'in braces: `source(xml, "file.xml", {"tag"})`'),
     ("enforceschema", "`header`: columns are found by their names"),
     ("lines orient", "`multiline`, where a file is one document; else each line is a row"),
-    ("skiprows skip", '`header` for a first record of names, `comment("#")` for lines that begin with a sign'),
+    (
+        "skiprows skip skiplines",
+        '`header` for a first record of names, `comment("#")` for lines that begin with a sign',
+    ),
 )
+
+_ROWS_OF_POSTGRESQL = (
+    '`stream(postgresql, "postgresql://host/db?table=t&column=id")`, or a file that they are exported to'
+)
+_EXPORTED = "a file of another format that the rows are exported to: `source(parquet, …)`, `source(csv, …)`"
+
+FORMATS_HERE = _here(
+    ("tsv tab", r'`source(csv, "file.tsv", "\t")`'),
+    ("jsonl ndjson jsonlines", '`source(json, "file.jsonl")`'),
+    ("txt lines raw", '`source(text, "file.txt")`'),
+    (
+        "kafka kinesis pulsar",
+        '`stream(adapter, "module:name", "…")`, or in Python `view.follow(points=spark.readStream…)`',
+    ),
+    ("jdbc postgres", _ROWS_OF_POSTGRESQL),
+    ("avro excel xls xlsx sqlite sqlite3 duckdb mysql mongodb feather arrow pickle yaml protobuf", _EXPORTED),
+    ("hudi", "`source(delta, …)` or `source(iceberg, …)` for a table with a log"),
+)
+"""Formats and connectors of others."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.catalog import Always
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Stream
@@ -35,6 +36,9 @@ class Arguments:
     version: syntax.VersionArg | None = None
 
 
+SEVERAL_FILES = '`"in/{a,b}.csv"`, or one source for each, joined by `union`'
+
+
 def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
     """The arguments of a source.
 
@@ -44,7 +48,9 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
     args = [_option_in_any_case(arg, known) for arg in source.args]
     _no_argument_twice(args)
     for given in args:
-        arg = _text_of(given, known) if isinstance(given, syntax.Expr) else given
+        arg = given
+        if isinstance(given, syntax.Expr):
+            arg = _text_of(given, source, known, is_path=not sorted_arguments.strings)
         match arg:
             case syntax.StringLit():
                 sorted_arguments.strings.append(arg)
@@ -124,8 +130,21 @@ def _is_defined(name: str, known: Globals) -> bool:
     return Scope(known).lookup(name) is not None or name in known.calls or name in known.imported
 
 
-def _text_of(arg: syntax.Expr, known: Globals) -> syntax.StringLit:
-    """A text; what has no meaning as one is likely to be an option that is called otherwise."""
+_WRITTEN: dict[str, str] = {
+    "type": "type(<id: long, name: string>)",
+    "deletions": 'deletions("removed")',
+    "tagged": "tagged",
+    "changes": "changes(debezium)",
+    "key": "key(id)",
+    "version": "version(changed)",
+    "xpath": "xpath(a/b)",
+    **OPTIONS,
+}
+"""The arguments that have names, each as it is written."""
+
+
+def _text_of(arg: syntax.Expr, source: syntax.SourceExpr, known: Globals, *, is_path: bool) -> syntax.StringLit:
+    """A text; what has no meaning as one is likely to be an option that is called or written otherwise."""
     try:
         return _text(arg, known)
     except UserError as error:
@@ -135,19 +154,44 @@ def _text_of(arg: syntax.Expr, known: Globals) -> syntax.StringLit:
                     raise
             case _:
                 raise
-        words = [*OPTIONS, *(word for word in _WORDS.values() if word.isidentifier())]
-        written, hint = name, OPTIONS_HERE.get(name.lower())
-        if hint is None and (near := nearest(name, words, cutoff=0.8)) is not None:
-            written, hint = arg.span.text, f"it is written `{OPTIONS.get(near, near)}`"
-        elif hint is None and isinstance(arg, syntax.Call) and _is_unknown_function(error):
-            hint = f"there are {', '.join(words)}"
-        if hint is None:
-            raise
-        raise UserError(f"a source has no option `{written}`", arg.span, hint) from None
+        raise _no_option(name, arg, source, known, error, is_path=is_path) from None
 
 
-def _is_unknown_function(error: UserError) -> bool:
-    return isinstance(error, UnknownName) and error.what == "function"
+def _no_option(
+    name: str, arg: syntax.Expr, source: syntax.SourceExpr, known: Globals, error: UserError, *, is_path: bool
+) -> UserError:
+    """The error for an argument that is no text, and whose name nothing has; the one that there is where a path stands
+    there or a function is applied."""
+    if (hint := OPTIONS_HERE.get(name.lower())) is not None:
+        return UserError(f"a source has no option `{name}`", arg.span, hint)
+    if (near := nearest(name, [*_WRITTEN], cutoff=0.8)) is not None:
+        if near.lower() == name.lower():
+            how = f"is written `{_WRITTEN[near]}`" if "(" in _WRITTEN[near] else "stands by itself, without a value"
+            return UserError(f"`{near}` {how}", arg.span)
+        return UserError(f"a source has no option `{arg.span.text}`", arg.span, f"it is written `{_WRITTEN[near]}`")
+    is_unknown = isinstance(error, UnknownName) and f"`{name}`" in error.message
+    if not is_unknown or (is_path and isinstance(arg, syntax.Name)):
+        return error
+    hint = f"{_called(source, known)} takes {', '.join(_taken(source, known))}"
+    return UserError(f"a source has no option `{name}`", arg.span, hint)
+
+
+def _called(source: syntax.SourceExpr, known: Globals) -> str:
+    """A source by its format."""
+    format = known.catalog.formats.get(source.format)
+    return f"{format or f'a {source.format}'} {source.kind.value}"
+
+
+def _taken(source: syntax.SourceExpr, known: Globals) -> Iterator[str]:
+    """The arguments with names that a source takes, as they are written."""
+    format = known.catalog.formats.get(source.format)
+    takes = frozenset() if format is None else format.takes
+    in_any = {"type"} if format is None or not isinstance(format.rows, Always) else set()
+    if source.kind is syntax.SourceKind.STREAM:
+        in_any |= {"deletions", "key", "version"} if format is not None else {"key"}
+    else:
+        takes -= {"tagged", "changes"}
+    return (written for name, written in _WRITTEN.items() if name in takes | in_any)
 
 
 def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -> syntax.StringLit:
@@ -157,7 +201,9 @@ def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -
     term = Scope(known).translate(arg)
     value = None if term.type != ty.STRING or any(isinstance(t, Stream) for t in subterms(term)) else evaluate(term)
     if value is None:
-        raise UserError(f"{what} must be a string", arg.span)
+        several = isinstance(arg, syntax.ListExpr) and term.type == ty.ListType(ty.STRING)
+        hint = f"several files are a pattern: {SEVERAL_FILES}" if several else None
+        raise UserError(f"{what} must be a string", arg.span, hint)
     return syntax.StringLit(value, arg.span)
 
 

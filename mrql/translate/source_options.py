@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Column, CsvOptions, Format
+from mrql.algebra.catalog import Column, CsvOptions, Format, Records
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions.number_locales import number_locale
 from mrql.algebra.functions.time_patterns import field_pattern
@@ -87,6 +87,8 @@ def _given(name: str, value: syntax.Expr, known: Globals) -> str:
 def _must_be_taken(option: syntax.OptionArg, format: Format, known: Globals) -> None:
     if option.name not in format.takes:
         hint = f"it is for {known.catalog.names_taking(option.name)}"
+        if option.name in OF_COLUMNS and isinstance(format.rows, Records) and not format.rows.typed:
+            hint += f"; `parse_{OF_COLUMNS[option.name]}(s, pattern)` takes a text as one"
         raise UserError(f"{format} source has no option `{option.name}`", option.span, hint)
 
 

@@ -17,9 +17,10 @@ from mrql.parser.paths import path_in
 from mrql.translate.adapter_sources import adapted
 from mrql.translate.envelopes import with_changes
 from mrql.translate.handed_over import handed_over
+from mrql.translate.other_names import FORMATS_HERE
 from mrql.translate.row_keys import with_key
 from mrql.translate.scope import Globals
-from mrql.translate.source_arguments import Arguments, arguments_of
+from mrql.translate.source_arguments import SEVERAL_FILES, Arguments, arguments_of
 from mrql.translate.source_options import column_formats, csv_options, must_be_columns, options_of, sample_of
 from mrql.translate.source_rows import with_row
 
@@ -35,8 +36,8 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     if source.format in catalog.handed_over:
         return handed_over(source, catalog.handed_over[source.format], known)
     if source.format not in catalog.formats:
-        named = ", ".join(catalog.names)
-        raise UserError(f"unknown format `{source.format}`", source.span, f"formats that are read: {named}")
+        hint = FORMATS_HERE.get(source.format.lower(), f"formats that are read: {', '.join(catalog.names)}")
+        raise UserError(f"unknown format `{source.format}`", source.span, hint)
     format = catalog.formats[source.format]
     arguments = arguments_of(source, known)
     if not arguments.strings:
@@ -101,9 +102,9 @@ def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Argume
             raise UserError(f'"{bad}" is not the tag of an element', arguments.tags.span)
     for what, wrong in (("tags", arguments.tags), ("xpath", arguments.xpath)):
         if wrong is not None and what not in takes:
-            raise UserError(
-                f"{spec.format} source has no {what}", wrong.span, f"they are for {known.catalog.names_taking(what)}"
-            )
+            hint = f"they are for {known.catalog.names_taking(what)}"
+            more = f"; several files are a pattern: {SEVERAL_FILES}" if what == "tags" else ""
+            raise UserError(f"{spec.format} source has no {what}", wrong.span, hint + more)
     if isinstance(spec.format.rows, Always) and arguments.row is not None:
         what = spec.format.rows.called
         raise UserError(f"the rows of {spec.format} source are {what}", arguments.row.span, "leave the type out")

@@ -174,6 +174,7 @@ def is_marked(file: Path) -> bool:
 
 
 NOT_UTF8 = "not text in UTF-8"
+TO_UTF8 = "write it in UTF-8, as by `iconv -f latin1 -t utf-8`, under another name"
 
 
 def decoded(line: bytes) -> str:

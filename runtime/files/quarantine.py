@@ -12,7 +12,7 @@ import attrs
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.algebra.values.file_names import as_utf8
-from mrql.runtime.files.compression import packed_as
+from mrql.runtime.files.compression import NOT_UTF8, TO_UTF8, packed_as
 
 
 @attrs.frozen
@@ -39,7 +39,9 @@ class Malformed:
     def advice(self) -> str | None:
         """The hint for it. What is wrong with a file from its first line on may be that it is compressed."""
         packed = packed_as(self.file) if self.line == 1 else None
-        return self.hint if packed is None else f"the file is compressed, and read so if its name ends in {packed}"
+        if packed is not None:
+            return f"the file is compressed, and read so if its name ends in {packed}"
+        return TO_UTF8 if self.reason.startswith(NOT_UTF8) else self.hint
 
 
 Reject: TypeAlias = Callable[[Malformed], None]

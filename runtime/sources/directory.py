@@ -315,7 +315,8 @@ def must_be(file: Path, before: Seen, spec: SourceSpec) -> None:
     try:
         now = Seen.of(file)
     except OSError:
-        raise UserError(f"{file} is gone, and its rows are part of the answer", spec.span) from None
+        hint = "put it back as it was; a stream begun with `--rewrites apply` takes the rows of such a file back"
+        raise UserError(f"{file} is gone, and its rows are part of the answer", spec.span, hint) from None
     if now != before:
         hint = "write new rows to a new file; a stream begun with `--rewrites apply` follows files that change"
         raise UserError(f"{file} has changed since it was read", spec.span, hint)

@@ -49,10 +49,17 @@ def list_files(spec: SourceSpec) -> list[Path]:
     else:
         found = [f for p in _named(path) if _seen(p) for f in (_inside(p, spec) if p.is_dir() else [p])]
         if not found and not (spec.stream and not path.suffix):
-            raise UserError(f"no such file or directory: {spec.path}", spec.span)
+            raise no_such_file(spec)
     files = sorted(f for f in found if _seen(f))
     must_agree(spec, files)
     return files
+
+
+def no_such_file(spec: SourceSpec) -> UserError:
+    """The error for a path that names nothing."""
+    deep = "**" in Path(spec.path).parts
+    hint = "`**` is what `*` is, one directory: the files of each depth have a pattern of their own" if deep else None
+    return UserError(f"no such file or directory: {spec.path}", spec.span, hint)
 
 
 def _named(pattern: Path) -> list[Path]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import attrs
 
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.errors import UserError
 from mrql.rewrite.plan.circuit import Circuit, Operator, OperatorKind
 from mrql.runtime.engine.answer import Answer
 from mrql.runtime.engine.residual import Residual
@@ -38,7 +37,7 @@ from mrql.runtime.sources.directory import (
     watch,
 )
 from mrql.runtime.sources.file_archive import Copies
-from mrql.runtime.sources.files import count_rows
+from mrql.runtime.sources.files import count_rows, no_such_file
 from mrql.runtime.sources.path_patterns import is_pattern
 from mrql.runtime.sources.places_of_rows import placed
 from mrql.runtime.sources.wrong_rows import naming_files
@@ -368,4 +367,4 @@ def must_exist(specs: Iterable[SourceSpec]) -> None:
     """
     for spec in specs:
         if spec.is_files and not Path(spec.path).exists() and not is_pattern(spec.path):
-            raise UserError(f"no such file or directory: {spec.path}", spec.span)
+            raise no_such_file(spec)

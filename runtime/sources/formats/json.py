@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -17,12 +18,13 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Records, SourceSpec
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import EvaluationError, UserError
 from mrql.algebra.functions import INT_RANGES
 from mrql.algebra.stack import deep
 from mrql.algebra.types import Type
+from mrql.algebra.values.atom_conversion import parse_atom
 from mrql.algebra.values.json_text import Json, NotJson, elements, read
-from mrql.algebra.values.json_typed import held
+from mrql.algebra.values.json_typed import NotHeld, held
 from mrql.algebra.values.values import Value
 from mrql.runtime.engine.answer import WEIGHT, Output
 from mrql.runtime.engine.row_format import json_text, row_object
@@ -53,7 +55,20 @@ def read_json(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Va
         except ValueError as error:
             reason = f"{error} in one line: {OF_A_DOCUMENT}" if text.strip() in _OPENED else str(error)
             hint = OF_A_DOCUMENT if number == 1 and text.startswith("[{") and text not in _OPENED else None
-            reject(Malformed(file, number, reason, text, hint))
+            reject(Malformed(file, number, reason, text, hint or _time_hint(error)))
+
+
+def _time_hint(error: ValueError) -> str | None:
+    """The hint for a text that is no date, or no timestamp, as they are written in JSON."""
+    match error:
+        case NotHeld(value=str() as text, type=ty.DATE | ty.TIMESTAMP as t):
+            with suppress(EvaluationError):
+                parse_atom(text, ty.TIMESTAMP)
+                return "with a time of day it is of type `timestamp`"
+            called = "date" if t == ty.DATE else "timestamp"
+            return f"`string` reads it, and `parse_{called}` with a pattern takes the text as one"
+        case _:
+            return None
 
 
 _OPENED = ("[", "{", "[{")
@@ -73,7 +88,8 @@ def _read_document(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tup
             else:
                 yield from [*_changes_of(element.value, spec)]
         except ValueError as error:
-            reject(Malformed(file, element.line, f"{error} (element {number})", element.text))
+            reason = f"{error} (element {number})"
+            reject(Malformed(file, element.line, reason, element.text, _time_hint(error)))
 
 
 def count_json(spec: SourceSpec, file: Path) -> int:

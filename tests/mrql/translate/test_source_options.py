@@ -10,7 +10,7 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.compile_program import compile_program
-from mrql.translate.other_names import OPTIONS_HERE
+from mrql.translate.other_names import FORMATS_HERE, OPTIONS_HERE
 
 
 def spec_of(arguments: str, before: str = "") -> SourceSpec:
@@ -80,3 +80,89 @@ def test_what_is_said_of_it(written: str, hint: str) -> None:
     with pytest.raises(UserError) as caught:
         spec_of(written)
     assert caught.value.hint == hint
+
+
+def error_of(text: str) -> tuple[str, str | None]:
+    """The error of a query, and its hint."""
+    with pytest.raises(UserError) as caught:
+        compile_program(text, base=Path("/data"), catalog=CATALOG)
+    return caught.value.message, caught.value.hint
+
+
+TEXT = 'count(source(csv, "f.csv", type(<a: string>), {}));'
+
+
+@pytest.mark.parametrize("written", ["rowsPerFile", "rowsPerFile(3)", "rowsPerFile = 3"])
+@pytest.mark.parametrize(
+    ("source", "taken", "never"),
+    [
+        ('source(csv, "f.csv", {})', "a csv source takes type(<id: long, name: string>), header, ", "tagged"),
+        ('stream(csv, "f.csv", {})', "a csv stream takes type(<id: long, name: string>), deletions(", "truncate"),
+        ('source(json, "f.json", {})', "a json source takes type(<id: long, name: string>), multiline, ", "header"),
+        ('source(parquet, "f", {})', "a parquet source takes type(<id: long, name: string>), allow", "sample"),
+        ('source(xml, "f", {{"t"}}, {})', "an xml source takes xpath(a/b)", "type"),
+        ('stream(socket, "h:1", {})', "a socket stream takes type(<id: long, name: string>), key(id)", "header"),
+    ],
+)
+def test_an_option_that_nobody_knows(source: str, taken: str, never: str, written: str) -> None:
+    """It is none, with or without brackets, and what the format takes is listed, no more."""
+    message, hint = error_of(f"count({source.format(written).replace('{{', '{').replace('}}', '}')});")
+    assert message == "a source has no option `rowsPerFile`"
+    assert hint is not None
+    assert hint.startswith(taken)
+    assert never not in hint
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("deletions", '`deletions` is written `deletions("removed")`'),
+        ('deletions = "x"', '`deletions` is written `deletions("removed")`'),
+        ("tagged(true)", "`tagged` stands by itself, without a value"),
+        ("header=true", "`header` stands by itself, without a value"),
+        ("Key", "`key` is written `key(id)`"),
+    ],
+)
+def test_an_argument_that_is_written_otherwise(written: str, message: str) -> None:
+    """One that there is, in another form, is said to have that which it has."""
+    assert error_of(TEXT.format(written)) == (message, None)
+
+
+def test_a_name_where_the_path_stands_is_no_option() -> None:
+    """There a text is wanted."""
+    assert error_of("count(source(csv, somewhere, type(long)));")[0] == "unknown name `somewhere`"
+    assert error_of('count(source(csv, "f", concat(a), type(long)));')[0] == "unknown name `a`"
+
+
+SEVERAL = 'several files are a pattern: `"in/{a,b}.csv"`, or one source for each, joined by `union`'
+
+
+@pytest.mark.parametrize(
+    ("path", "message", "hint"),
+    [
+        ('"s3://bucket/a.csv"', "a path names a file of this machine, and `s3://` none", "copy it, or mount it, first"),
+        (
+            '"HTTP://host/a.csv"',
+            "a path names a file of this machine, and `HTTP://` none",
+            "copy it, or mount it, first",
+        ),
+        (
+            '"file:///data/a.csv"',
+            "a path names a file of this machine, and `file://` none",
+            "write its path alone, as /data/file.csv",
+        ),
+        ('"~/a.csv"', "`~` stands for no directory in a path", "write all of it, or begin it with `args[0]`"),
+        ('["a.csv", "b.csv"]', "a path or delimiter must be a string", SEVERAL),
+        ('"a.csv", {"b.csv", "c.csv"}', "a csv source has no tags", f"they are for xml; {SEVERAL}"),
+    ],
+)
+def test_a_path_that_is_none(path: str, message: str, hint: str) -> None:
+    """Places that only other programs know are named, and how several files are written."""
+    assert error_of(f"count(source(csv, {path}, type(<a: long>)));") == (message, hint)
+
+
+@pytest.mark.parametrize("name", FORMATS_HERE)
+def test_a_format_that_is_called_otherwise(name: str) -> None:
+    """What others call so is told what to write here."""
+    message, hint = error_of(f'count(source({name}, "f"));')
+    assert (message, hint) == (f"unknown format `{name}`", FORMATS_HERE[name])

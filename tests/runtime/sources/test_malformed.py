@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from mrql.cli.main import main
 from mrql.jobs.loading import compile_over_files
-from mrql.runtime.files.compression import UNPACKED_ARE
+from mrql.runtime.files.compression import TO_UTF8, UNPACKED_ARE
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.files import read_file, read_source
 from mrql.runtime.sources.formats.csv import OPEN_QUOTE
@@ -319,13 +319,34 @@ def zstandard(data: bytes) -> bytes:
         ("f.csv", "1,2\nid,n\n", "(long, long)", None),
         ("f.json", '[{"A": 1}, {"A": 2}]', "<A: long>", "`multiline` reads files that are one document each"),
         ("f.json", '{"A": 1}\n[{"A": 2}]', "<A: long>", None),
+        ("f.csv", "A\n1\n", "<A: long, B: long>; header", "with `allowMissingColumns` its values are missing there"),
+        ("f.csv", "b,A\n1,2\n", "<A: long, B: long>; header", None),
+        ("f.csv", "Zo\udcebl,1\n", "(string, long)", TO_UTF8),
+        ("f.json", '{"A": "Zo\udcebl"}', "<A: string>", TO_UTF8),
+        ("f.text", "Zo\udcebl", "", TO_UTF8),
+        ("f.json", '{"A": "2026-01-31T10:20:30Z"}', "<A: date>", "with a time of day it is of type `timestamp`"),
+        (
+            "f.json",
+            '[{"A": "31.01.2026"}]',
+            "<A: date>; multiline",
+            "`string` reads it, and `parse_date` with a pattern takes the text as one",
+        ),
+        (
+            "f.json",
+            '{"A": "31/01/2026 10:00"}',
+            "<A: timestamp>",
+            "`string` reads it, and `parse_timestamp` with a pattern takes the text as one",
+        ),
+        ("f.json", '{"A": 1769817600}', "<A: timestamp>", None),
     ],
 )
 def test_what_may_have_been_forgotten(tmp_path: Path, name: str, text: str, type: str, hint: str | None) -> None:
     """A first record of names, a file that is one array."""
-    (tmp_path / name).write_text(text)
-    more = '",", ' if name.endswith("csv") else ""
-    done = run(tmp_path, f'{name[2:]}, "{name}", {more}type({type})', "--engine", "reference")
+    (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    more = ['","'] if name.endswith("csv") else []
+    row, _, option = type.partition("; ")
+    arguments = [name[2:], f'"{name}"', *more, *([f"type({row})"] if row else []), *([option] if option else [])]
+    done = run(tmp_path, ", ".join(arguments), "--engine", "reference")
     last = done.stderr.splitlines()[-1]
     assert last.strip() == f"= hint: {hint}" if hint else "hint" not in done.stderr
 
@@ -404,17 +425,23 @@ FORMATS = (
 )
 
 ADD = "add type(<A: long>), say"
+SEVERAL = 'several files are a pattern: `"in/{a,b}.csv"`, or one source for each, joined by `union`'
 
 SOURCES: list[tuple[str, str, str]] = [
     ('csv, "none.csv", ",", type(int)', "no such file or directory: none.csv", ""),
     ('csv, "none*.csv", ",", type(int)', "no such file or directory: none*.csv", ""),
+    (
+        'csv, "no/**/a.csv", ",", type(int)',
+        "no such file or directory: no/**/a.csv",
+        "`**` is what `*` is, one directory: the files of each depth have a pattern of their own",
+    ),
     ('csv, "non?/{a,b}.csv", ",", type(int)', "no such file or directory: non?/{a,b}.csv", ""),
     ('csv, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
     ('csv, "empty.json", header', "no row in empty.json to take the type of the rows from", "add type(<A: long>), say"),
     ('csv, "f.csv", ";;", type(int)', "a delimiter is one character", ""),
     ('csv, "f.csv", ",", type([int])', "a column of a csv file holds an atomic value, not [int]", ""),
     ('csv, "f.csv", ",", type(<A: XML>)', "a column of a csv file holds an atomic value, not XML", ""),
-    ('csv, "f.csv", ",", type(int), {"a"}', "a csv source has no tags", "they are for xml"),
+    ('csv, "f.csv", ",", type(int), {"a"}', "a csv source has no tags", f"they are for xml; {SEVERAL}"),
     (
         'json, "d.json"',
         'the first line is no JSON, but "{"',
@@ -454,7 +481,7 @@ SOURCES: list[tuple[str, str, str]] = [
         "",
     ),
     ('text, "f.bz2"', "f.bz2 is not a whole .bz2 file: Invalid data stream", ""),
-    ('avro, "f.csv"', "unknown format `avro`", FORMATS),
+    ('abc, "f.csv"', "unknown format `abc`", FORMATS),
 ]
 
 
