@@ -64,7 +64,7 @@ class SizeBudget:
 
 
 @attrs.define
-class Sizes:
+class TermSizes:
     """How large the terms of a program are. A part is looked at once, in however many statements it stands."""
 
     known: dict[int, Size] = attrs.Factory(dict)

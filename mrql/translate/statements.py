@@ -27,7 +27,7 @@ from mrql.translate.recursive_functions import define as define_recursive
 from mrql.translate.recursive_functions import foresee, group_of, written_within
 from mrql.translate.scope import NOTHING, Closure, Globals, RowOf, Scope, unknown_row
 from mrql.translate.sinks import must_not_be_read, target_of
-from mrql.translate.size_limits import Sizes
+from mrql.translate.size_limits import TermSizes
 from mrql.translate.sources import declare, xpath_of
 from mrql.translate.user_aggregates import define
 from mrql.translate.xpath import follow
@@ -65,7 +65,7 @@ class ProgramTranslator:
         self.globals.names.taken.update(streams)
         self.queries: list[CompiledExpression] = []
         self.stored: dict[str, Term] = {}
-        self.sizes = Sizes()
+        self.sizes = TermSizes()
         self.includes = Includes()
 
     def program(self, tree: syntax.Program) -> Program:
