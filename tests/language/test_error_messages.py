@@ -23,7 +23,7 @@ ELSEWHERE = {
     ),
     "mrql/translate/compile_program.py: … is nested too deeply": "the parser refuses such texts: test_fuzz.py",
     "mrql/translate/envelopes.py: the rows that changes are of need a type, that of a record": (
-        "there are files whose rows have one: tests/runtime/sources/test_envelopes.py"
+        "there are files whose rows have one: tests/runtime/sources/formats/test_envelopes.py"
     ),
     "mrql/translate/expression.py: this has no type: …": "what the terms find where nothing before them has",
     "mrql/translate/operators.py: the left side must be of type …": "the type is a common one of both sides",

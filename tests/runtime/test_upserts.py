@@ -24,8 +24,8 @@ from mrql.runtime.reference.checkpoint import ReferenceStates
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from tests.runtime.checkpoint.saved import Saved
 from tests.support.planning import planned
+from tests.support.saved_states import Saved
 from tests.support.upserts import KINDS, Change, KeyKind, TableModel, bag_of, histories
 
 ROWS = "select s from s in S"

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQuer
 import mrql
 from mrql.algebra.errors import EngineError, UserError
 from mrql.api import View
-from tests.data_sources import Lines
 from tests.mrql.api.test_durable_views import QUERY, found, left, right
+from tests.support.data_sources import Lines
 
 pytestmark = pytest.mark.spark
 

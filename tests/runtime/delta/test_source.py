@@ -10,9 +10,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.runtime.follow import GROUPS, JOIN, ROWS, assert_follows
 from tests.runtime.spark.test_equivalence import few
 from tests.support.delta_tables import apply, create, histories, shapes
+from tests.support.followed_tables import GROUPS, JOIN, ROWS, assert_follows
 
 
 def follow_a_history(home: Path, data: st.DataObject, spark: SparkSession | None = None) -> None:

@@ -21,7 +21,7 @@ from mrql.runtime.delta.log import version_file
 from mrql.runtime.sources.partitions import MISSING
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.runtime.checkpoint.streams import Counting, Stream, batch_answer
-from tests.runtime.follow import GROUPS, ROWS, Followed, assert_goes_on_where_cut_off, assert_survives_kills
+from tests.support.followed_tables import GROUPS, ROWS, Followed, assert_goes_on_where_cut_off, assert_survives_kills
 
 TIME = {"modificationTime": 1}
 SUMS = 'T = stream(delta, "t"); select (k, sum(v), max(v)) from <k: k, v: v> in T group by k;'

@@ -17,7 +17,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag
 from mrql.cli.main import main
 from tests.runtime.checkpoint.streams import Counting, Stream, batch_answer
-from tests.runtime.follow import assert_goes_on_where_cut_off, assert_survives_kills
+from tests.support.followed_tables import assert_goes_on_where_cut_off, assert_survives_kills
 from tests.support.iceberg_tables import append, create, delete, table_at
 
 SUMS = 'T = stream(iceberg, "t"); select (k, sum(v), max(v)) from <k: k, v: v> in T group by k;'

@@ -21,8 +21,8 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, Record
 from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
-from tests.runtime.follow import ROWS as ROWS_OF_DELTA
-from tests.runtime.follow import Followed
+from tests.support.followed_tables import ROWS as ROWS_OF_DELTA
+from tests.support.followed_tables import Followed
 from tests.support.iceberg_tables import (
     add_file,
     append,

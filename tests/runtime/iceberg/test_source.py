@@ -10,9 +10,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.runtime.follow import GROUPS, JOIN, ROWS, assert_follows
 from tests.runtime.spark.test_equivalence import few
 from tests.support.delta_tables import histories
+from tests.support.followed_tables import GROUPS, JOIN, ROWS, assert_follows
 from tests.support.iceberg_tables import KINDS_OF_STEPS, apply, create_shape, shapes
 
 

@@ -24,8 +24,8 @@ from mrql.runtime.postgresql.source import PostgresTable
 from mrql.runtime.sources.socket import SocketLines
 from mrql.runtime.sources.source import Adapter
 from mrql.testing import check_adapter
-from tests.adapters import Forgetful, Numbers, Restless, Texts, Twice
 from tests.runtime.checkpoint.streams import Stream, batch_answer
+from tests.support.adapters import Forgetful, Numbers, Restless, Texts, Twice
 from tests.support.postgresql import Server
 
 NUMBER = parse_type("<n: long>")
@@ -68,7 +68,7 @@ def test_the_kit_finds_what_is_wrong(tmp_path: Path, wrong: type[Numbers], said:
 # --- an adapter in a query ----------------------------------------------------------------------
 
 QUERY = """
-numbers = stream(adapter, "tests.adapters:Numbers", "{file}", type(<n: long>));
+numbers = stream(adapter, "tests.support.adapters:Numbers", "{file}", type(<n: long>));
 select (k, count(x), sum(x.n)) from x in numbers group by k: x.n mod 3;
 """
 
@@ -108,11 +108,11 @@ def test_a_stream_of_an_adapter(tmp_path: Path, engine: str, request: pytest.Fix
 def test_what_an_adapter_raises_is_an_error_that_names_it(tmp_path: Path, what: str, said: str) -> None:
     """With the line of its code; `--traceback` shows all of how it came to that."""
     query = tmp_path / "q.mrql"
-    query.write_text(f'count(stream(adapter, "tests.adapters:Failing", "{what}", type(long)));')
+    query.write_text(f'count(stream(adapter, "tests.support.adapters:Failing", "{what}", type(long)));')
     options = ["run", "--engine", "reference", "--allow-import", str(query)]
     result = CliRunner().invoke(main, options)
     assert result.exit_code == 1
-    assert f"{query}:1:7: error: the adapter tests.adapters:Failing {said}" in result.stderr
+    assert f"{query}:1:7: error: the adapter tests.support.adapters:Failing {said}" in result.stderr
     assert "Traceback" not in result.stderr
     if "failed" in said:
         assert "Traceback" in CliRunner().invoke(main, [*options, "--traceback"]).stderr
@@ -132,8 +132,8 @@ def test_a_changed_query_reads_again(tmp_path: Path) -> None:
     ("source", "said"),
     [
         (
-            'stream(adapter, "tests.adapters:Nothing", "x", type(<n: long>))',
-            "there is no adapter tests.adapters:Nothing",
+            'stream(adapter, "tests.support.adapters:Nothing", "x", type(<n: long>))',
+            "there is no adapter tests.support.adapters:Nothing",
         ),
         ('stream(adapter, "nowhere:Numbers", "x", type(<n: long>))', "there is no adapter nowhere:Numbers"),
         (
@@ -145,7 +145,7 @@ def test_a_changed_query_reads_again(tmp_path: Path) -> None:
         ('stream(adapter, "os", "x", type(<n: long>))', "there is no adapter os"),
         ('stream(adapter, "os:\\u0000", "x", type(<n: long>))', "there is no adapter os:\\x00"),
         (
-            'stream(adapter, "tests.adapters:Refusing", "x", type(<n: long>))',
+            'stream(adapter, "tests.support.adapters:Refusing", "x", type(<n: long>))',
             "Refusing cannot be made: RuntimeError: no",
         ),
         ('stream(socket, "host")', '"host" is not of the form host:port'),

@@ -16,7 +16,7 @@ from mrql.jobs.loading import compile_over_files
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.directory import Directory
 from mrql.runtime.sources.files import count_rows, list_files, read_source
-from tests.runtime.sources.test_files import spec_of
+from tests.runtime.sources.formats.test_files import spec_of
 from tests.support.partitioned import WRITERS, table, tables
 
 

@@ -18,15 +18,15 @@ from mrql.algebra.values.values import Bag, Document, Record
 from mrql.runtime.sources.source import Adapter, open_adapter
 from mrql.runtime.sources.spark_reader import SparkReader
 from mrql.testing import check_adapter
-from tests.data_sources import Lines
 from tests.runtime.checkpoint.crashes import survives
 from tests.runtime.checkpoint.streams import Stream, batch_answer
 from tests.runtime.sources.test_adapters import NUMBER, command, grown
+from tests.support.data_sources import Lines
 
 
 def opened(name: str, text: str | Path, row: str = "<n: long>") -> Adapter:
     return open_adapter(
-        SourceSpec("s", True, ADAPTER, str(text), parse_type(row), adapter=f"tests.data_sources:{name}")
+        SourceSpec("s", True, ADAPTER, str(text), parse_type(row), adapter=f"tests.support.data_sources:{name}")
     )
 
 
@@ -120,16 +120,16 @@ class AsRows:
 )
 def test_what_is_wrong_with_a_reader_names_it(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / "n").write_text("1\n")
-    source = f'stream(adapter, "tests.data_sources:{name}", "{tmp_path / "n"}", type(<n: long>))'
+    source = f'stream(adapter, "tests.support.data_sources:{name}", "{tmp_path / "n"}", type(<n: long>))'
     result = command(tmp_path, f"select x from x in {source};")
     assert result.exit_code == 1
-    assert f"the adapter tests.data_sources:{name} {said}" in result.stderr
+    assert f"the adapter tests.support.data_sources:{name} {said}" in result.stderr
 
 
 # --- in a query ---------------------------------------------------------------------------------
 
 QUERY = """
-numbers = stream(adapter, "tests.data_sources:{name}", "{file}", type(<n: long>));
+numbers = stream(adapter, "tests.support.data_sources:{name}", "{file}", type(<n: long>));
 select (k, count(x), sum(x.n)) from x in numbers group by k: x.n mod 3;
 """
 

@@ -34,7 +34,7 @@ from mrql.runtime.spark.io.readers import find_malformed, read
 from mrql.runtime.spark.io.schema import conformed
 from mrql.runtime.spark.relation.frame import ColumnNames, flat
 from mrql.runtime.spark.session.errors import translated
-from tests.runtime.sources.test_inference import FIELD as INFERRED
+from tests.runtime.sources.formats.test_inference import FIELD as INFERRED
 from tests.runtime.spark.test_equivalence import few
 
 pytestmark = pytest.mark.spark

@@ -1,4 +1,4 @@
-"""What hundreds of batches with commits leave behind: `python -m tests.runtime.checkpoint.hundreds --batches 500`.
+"""What hundreds of batches with commits leave behind: `python -m tests.soak.hundreds --batches 500`.
 
 A window of rows moves on with each batch, so that the state has always the same size: what grows is lost.
 """

@@ -16,7 +16,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.explain import require_incremental
-from tests.algebra.test_operators import names_of, nested
+from tests.algebra.build.test_operators import names_of, nested
 from tests.support.operator_cases import CLOCK, LETTERS, NESTED, NUMBERS, OTHER, TRACE, zset
 from tests.support.planning import planned
 

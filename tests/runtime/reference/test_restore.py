@@ -20,7 +20,6 @@ from mrql.runtime.checkpoint.values import from_plain, to_plain
 from mrql.runtime.reference.checkpoint import ReferenceStates
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.checkpoint_layouts import type_from_json, type_to_json
-from tests.runtime.checkpoint.saved import Saved
 from tests.runtime.spark.test_equivalence import HISTORY
 from tests.support import loop_queries
 from tests.support.histories import Batch
@@ -28,6 +27,7 @@ from tests.support.incremental_cases import CONSTRUCTS, Construct
 from tests.support.incremental_cases import STREAMS as TYPES
 from tests.support.planning import planned
 from tests.support.queries import STREAMS, histories, queries, streams_of
+from tests.support.saved_states import Saved
 
 
 def assert_restored_in_the_reference(

@@ -28,13 +28,13 @@ from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.measures import TOUCHED
 from mrql.runtime.spark.view import SparkView
 from tests.rewrite.incremental.test_theorems import streams_with_static
-from tests.runtime.checkpoint.saved import Saved
 from tests.runtime.spark.test_equivalence import HISTORY, as_rows
 from tests.runtime.spark.test_plan_shape import exchanged_states
 from tests.support.incremental_cases import CONSTRUCTS, Construct
 from tests.support.incremental_cases import STREAMS as TYPES
 from tests.support.partitions import SEVERAL
 from tests.support.planning import planned
+from tests.support.saved_states import Saved
 
 pytestmark = pytest.mark.spark
 
