@@ -56,6 +56,31 @@ LARGER = {
 GROUND = {"mrql.version"}
 """What everything may import."""
 
+TESTED_ELSEWHERE = {
+    "mrql": "the streams are operators of the algebra (tests/algebra/build), and the API is tested in tests/mrql/api",
+    "mrql/syntax": "the tests of the parser make its nodes",
+}
+"""The folders whose modules have no tests in a folder of the same name, and where these are."""
+
+SHARED_ELSEWHERE = {
+    "tests/regenerate.py": "a command: what is to be compared with is written by it",
+    "tests/bad_input/deaths.py": "only the tests beside it kill processes so",
+    "tests/bad_input/situations.py": "the corpus of what may go wrong",
+    "tests/bad_input/table.py": "the corpus of what may go wrong",
+    "tests/runtime/checkpoint/crashes.py": "kills, which the tests beside it are about",
+    "tests/runtime/checkpoint/damage.py": "damage, which the tests beside it are about",
+    "tests/runtime/checkpoint/fed_views.py": "a process that the tests beside it kill",
+    "tests/runtime/checkpoint/streams.py": "streams that die, which the tests beside it are about",
+    "tests/soak/__main__.py": "a command: cases with new seeds, for as long as one likes",
+    "tests/soak/fuzz.py": "a part of that command",
+    "tests/soak/hundreds.py": "a command",
+    "tests/soak/large_data.py": "a part of that command",
+    "tests/soak/loop_memory.py": "a part of that command",
+    "tests/soak/properties.py": "a part of that command",
+    "tests/tpch/cases.py": "reads the SQL beside it",
+}
+"""What has no tests itself, is not in `tests/support`, and why."""
+
 PRINTS = {"mrql/cli", "mrql/shell"}
 """The folders that print."""
 
@@ -318,3 +343,20 @@ def test_folders_are_taken_in_at_a_glance() -> None:
 def test_the_rooms_are_linked_into_the_package() -> None:
     """Every tool sees them there without being told."""
     assert {room: (ROOT / "mrql" / room).resolve() for room in ROOMS} == {room: ROOT / room for room in ROOMS}
+
+
+def test_the_tests_lie_as_what_they_test() -> None:
+    """A folder with modules has a folder of tests, with tests in it, or it is said where these are."""
+    with_tests = {str(relative(file.parent)) for file in (ROOT / "tests").rglob("test_*.py")}
+    modules = {folder_of(file) for file in source_files() if file.name != "__init__.py"}
+    assert {folder for folder in modules if f"tests/{folder}" not in with_tests} == TESTED_ELSEWHERE.keys()
+
+
+def test_what_tests_share_lies_in_one_place() -> None:
+    """All that is no test is in `tests/support`, or is named with the reason why it is not."""
+    python = {relative(file) for file in (ROOT / "tests").rglob("*.py")}
+    shared = {file for file in python if not file.name.startswith("test_") and file.name not in ALL_FOLDERS_MAY_HAVE}
+    assert {str(file) for file in shared if file.parts[1] != "support"} == SHARED_ELSEWHERE.keys()
+
+
+ALL_FOLDERS_MAY_HAVE = {"__init__.py", "conftest.py"}
