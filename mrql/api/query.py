@@ -38,7 +38,7 @@ from mrql.translate.program import CompiledExpression
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from mrql.runtime.spark.io.change_feeds import ChangeFeed, Wrapping
+    from mrql.runtime.spark.io.change_frames import ChangeFeed, Wrapping
     from mrql.runtime.spark.relation.frame import Frame
 
 
@@ -240,7 +240,7 @@ class Query:
 
         Raises: UserError when there is no such stream, or it is no DataFrame.
         """
-        from mrql.runtime.spark.io.change_feeds import wrapping_of
+        from mrql.runtime.spark.io.change_frames import wrapping_of
 
         row = self.row(name)
         if not is_in_python(rows):
@@ -252,7 +252,7 @@ class Query:
 
         Raises: UserError when there is no such stream, it is no DataFrame, or cannot be given to Spark.
         """
-        from mrql.runtime.spark.io.change_feeds import ChangeFeed
+        from mrql.runtime.spark.io.change_frames import ChangeFeed
 
         row = self.row(name)
         if not is_in_python(rows):

@@ -10,7 +10,7 @@ import click
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import TRUSTED, loop_options
-from mrql.cli.planning import load, must_be_incremental, plan_of
+from mrql.cli.query_files import load, must_be_incremental, plan_of
 from mrql.output.tables import type_name
 from mrql.output.terminal import say
 from mrql.rewrite.plan.loop_strategy import LoopStrategy

@@ -11,7 +11,7 @@ from mrql.algebra.showable import numbered
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import TRUSTED, loop_options
-from mrql.cli.planning import load, must_be_incremental
+from mrql.cli.query_files import load, must_be_incremental
 from mrql.explain import (
     explain_graph,
     explain_json,

@@ -10,7 +10,7 @@ import click
 from mrql.cli.common import ARGS, FILE, Common, common_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import malformed_options, opened
-from mrql.cli.planning import load
+from mrql.cli.query_files import load
 from mrql.jobs.batch import BatchJob, ReferenceBatchJob, SparkBatchJob
 from mrql.jobs.kept_aside import keep_aside
 from mrql.output.activity import Activity

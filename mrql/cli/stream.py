@@ -12,7 +12,7 @@ from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import INTERRUPTED, reports_errors
 from mrql.cli.options import PARTITIONS, TRUSTED, MadeDirectory, loop_options, malformed_options
 from mrql.cli.output_option import places
-from mrql.cli.planning import planned
+from mrql.cli.query_files import planned
 from mrql.jobs.stream import CutOff, StreamJob
 from mrql.monitoring.watch import Operation, operation_options
 from mrql.output.activity import Activity

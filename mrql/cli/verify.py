@@ -15,7 +15,7 @@ from mrql.algebra.values.values import Value
 from mrql.cli.common import ARGS, FILE, Common, common_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import LOOP, TRUSTED
-from mrql.cli.planning import load, streaming_queries
+from mrql.cli.query_files import load, streaming_queries
 from mrql.jobs.batch import sources_of
 from mrql.output.tables import type_name
 from mrql.output.terminal import say

@@ -70,9 +70,9 @@ from mrql.rewrite.plan.join_tree import (
     pattern_of,
     sides,
 )
+from mrql.rewrite.plan.kept_sums import KeptSums, SumTerm
 from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
 from mrql.rewrite.plan.products import MAX_FACTORS, as_product, cast, product_of
-from mrql.rewrite.plan.side_sums import SideSums, SumTerm
 
 
 def aggregate_eagerly(plan: Plan) -> Plan:
@@ -135,7 +135,7 @@ class _Rewriter:
         found = [(i, unit, self._share(i, components[i], unit)) for i, unit in units]
         self.shares = [share for _, _, share in found if share is not None]
         self.others = [(i, unit) for i, unit, share in found if share is None]
-        self.sums = SideSums(self.names, self.owner, [{} for _ in self.leaves], [{} for _ in self.leaves])
+        self.sums = KeptSums(self.names, self.owner, [{} for _ in self.leaves], [{} for _ in self.leaves])
 
     def feed(self) -> Feed:
         counts = [self.sums.measure(i, Lit(1, ty.LONG), "n") for i, _ in enumerate(self.leaves)]

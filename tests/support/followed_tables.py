@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag, Record, Value, close
-from mrql.cli.planning import plan_of, streaming_query
+from mrql.cli.query_files import plan_of, streaming_query
 from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.engine.answer import Answer

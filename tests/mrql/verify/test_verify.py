@@ -22,7 +22,7 @@ from mrql.algebra.row_key import RowKey
 from mrql.algebra.values.values import Bag, Canonical, Record, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
-from mrql.cli.planning import load
+from mrql.cli.query_files import load
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.reference import stage_state, view
 from mrql.runtime.reference.stage_state import StageState

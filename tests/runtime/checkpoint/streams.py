@@ -16,7 +16,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra.values.values import Bag, Value
-from mrql.cli.planning import planned
+from mrql.cli.query_files import planned
 from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.stream import StreamJob
 from mrql.rewrite.plan.loop_strategy import LoopStrategy

@@ -17,7 +17,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
 from mrql.algebra.evaluation import python_functions
 from mrql.algebra.evaluation.python_modules import written
-from mrql.cli.planning import plan_of
+from mrql.cli.query_files import plan_of
 from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.checkpoint import notation

@@ -35,7 +35,7 @@ class SumTerm:
 
 
 @attrs.define
-class SideSums:
+class KeptSums:
     """The sums that the inputs of a join keep, and what they are worth for a row that is joined."""
 
     names: Names
