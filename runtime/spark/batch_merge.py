@@ -9,7 +9,7 @@ from mrql.rewrite.plan.delta_rules import Rule
 from mrql.rewrite.plan.plan import DerivedStream
 from mrql.runtime.engine.stopwatch import timed
 from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
-from mrql.runtime.spark.maintenance.iteration import Rounds
+from mrql.runtime.spark.maintenance.loops.iteration import Rounds
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.relation.frame import Frame

@@ -15,12 +15,12 @@ from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.maintenance.deltas import Deltas
-from mrql.runtime.spark.maintenance.feedback import FeedbackState
 from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.join_inputs import InputState
+from mrql.runtime.spark.maintenance.loops.feedback import FeedbackState
+from mrql.runtime.spark.maintenance.loops.thresholding import WithheldChanges, residuals
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.stage_state import StageState
-from mrql.runtime.spark.maintenance.thresholding import WithheldChanges, residuals
 from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
 from mrql.runtime.spark.maintenance.trusted import shortages
 from mrql.runtime.spark.maintenance.upserts import UpsertedRows

@@ -17,7 +17,7 @@ from mrql.algebra.values.values import Bag
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.jvm import ColumnarRows, executed_plan, persistent_rdds
 from mrql.runtime.spark.jvm.handles import items
-from mrql.runtime.spark.maintenance.element_groups import ElementGroups
+from mrql.runtime.spark.maintenance.loops.element_groups import ElementGroups
 from mrql.runtime.spark.maintenance.snapshot import Touched
 from mrql.runtime.spark.relation import plan_cache
 from mrql.runtime.spark.relation.frame import Frame

@@ -16,7 +16,7 @@ from mrql.algebra.values.values import Bag, Value, close
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from mrql.runtime.spark.maintenance.iteration import Rounds
+from mrql.runtime.spark.maintenance.loops.iteration import Rounds
 from mrql.runtime.spark.maintenance.transaction import Savepoint
 from mrql.runtime.spark.view_states import ViewStates
 

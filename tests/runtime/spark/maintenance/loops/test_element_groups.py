@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra import types as ty
 from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct
-from mrql.runtime.spark.maintenance.element_groups import ElementGroups
+from mrql.runtime.spark.maintenance.loops.element_groups import ElementGroups
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation

@@ -16,9 +16,15 @@ from mrql.rewrite.plan.plan import Feedback
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.spark.maintenance.deltas import Deltas, OfKeys
-from mrql.runtime.spark.maintenance.element_groups import RESIDUAL, ElementGroups, element_groups_of, matter, table_of
 from mrql.runtime.spark.maintenance.input_rows import Ledger
-from mrql.runtime.spark.maintenance.key_comparison import against, elements_of_keys
+from mrql.runtime.spark.maintenance.loops.element_groups import (
+    RESIDUAL,
+    ElementGroups,
+    element_groups_of,
+    matter,
+    table_of,
+)
+from mrql.runtime.spark.maintenance.loops.key_comparison import against, elements_of_keys
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.relation.relation import Relation, union_all

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from mrql.rewrite.plan.delta_rules import DeltaRules
 from mrql.runtime.spark.maintenance.deltas import Deltas, OfKeys
-from mrql.runtime.spark.maintenance.element_groups import ElementGroups, element_groups_of, table_of
 from mrql.runtime.spark.maintenance.input_rows import Ledger
+from mrql.runtime.spark.maintenance.loops.element_groups import ElementGroups, element_groups_of, table_of
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.relation.relation import Relation, union_all
 

@@ -15,8 +15,8 @@ from mrql.algebra.evaluation.evaluate import endless
 from mrql.rewrite.plan.plan import DerivedStream, Feedbacks, Plan
 from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
 from mrql.runtime.spark.maintenance.deltas import Deltas
-from mrql.runtime.spark.maintenance.feedback import FeedbackState
-from mrql.runtime.spark.maintenance.semi_naive import SemiNaiveRun
+from mrql.runtime.spark.maintenance.loops.feedback import FeedbackState
+from mrql.runtime.spark.maintenance.loops.semi_naive import SemiNaiveRun
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.relation.frame import Frame
