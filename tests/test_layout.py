@@ -69,6 +69,8 @@ SHARED_ELSEWHERE = {
     "tests/runtime/checkpoint/crashes.py": "kills, which the tests beside it are about",
     "tests/runtime/checkpoint/damage.py": "damage, which the tests beside it are about",
     "tests/runtime/checkpoint/fed_views.py": "a process that the tests beside it kill",
+    "tests/runtime/killed_tables.py": "processes that the soak kills, over tables of Delta Lake and Iceberg",
+    "tests/runtime/postgresql/killed_logs.py": "processes that the tests beside it kill",
     "tests/runtime/checkpoint/streams.py": "streams that die, which the tests beside it are about",
     "tests/soak/__main__.py": "a command: cases with new seeds, for as long as one likes",
     "tests/soak/fuzz.py": "a part of that command",
