@@ -164,7 +164,22 @@ def wrong_to_read(args: Sequence[Any]) -> str | None:
     pieces = [*_pieces(args[0])]
     letters = [letters[0] for letters, _ in pieces if letters]
     twice = next((one for one, _ in pieces if one and letters.count(one[0]) > 1), None)
-    return f"`{twice}` is there twice" if twice else _runs_together(pieces)
+    return f"`{twice}` is there twice" if twice else _left_out(letters) or _runs_together(pieces)
+
+
+def _left_out(letters: Sequence[str]) -> str | None:
+    """What is between the largest and the smallest part of a time in a pattern and is not there itself, if anything is:
+    `dd.mm.yyyy` is a day and a minute of a year.
+
+    >>> _left_out("dmy"), _left_out("Hm"), _left_out("yM")
+    ('`MM` is missing in the pattern; a month is written `MM`, and `mm` is a minute', None, None)
+    """
+    places = sorted(map(_LETTERS.index, letters))
+    missing = [each for each in _LETTERS[places[0] : places[-1]] if each not in letters] if places else []
+    if not missing:
+        return None
+    month = "; a month is written `MM`, and `mm` is a minute" if missing[0] == "M" and "m" in letters else ""
+    return f"`{_called(missing[0])}` is missing in the pattern{month}"
 
 
 def _runs_together(pieces: Sequence[tuple[str, str]]) -> str | None:

@@ -205,7 +205,7 @@ def assert_bounded(file: LargeFile, source: str, base: Path) -> None:
     (base / "q.mrql").write_text(f"count({source.format(file.name)});")
     command = [sys.executable, "-m", "mrql", "run", "--engine", "reference", "--data", str(base), str(base / "q.mrql")]
     began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=_limited, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=_limited, check=False, timeout=300)
     took = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began
     assert took < SECONDS, f"{source}: {took:.1f} s"
     assert "Traceback" not in ran.stderr, f"{source}: {ran.stderr}"
