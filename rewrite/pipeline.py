@@ -46,11 +46,11 @@ from mrql.rewrite.loops.unroll import unroll
 from mrql.rewrite.normalize.band_joins import bin_bands
 from mrql.rewrite.normalize.drop_traces import drop_traces
 from mrql.rewrite.normalize.extract_joins import extract_joins
+from mrql.rewrite.normalize.guarded_totals import attempt_totals
 from mrql.rewrite.normalize.nested_quantifiers import join_quantifiers
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.normalize.prune_columns import prune_columns
 from mrql.rewrite.normalize.push_selections import push_selections
-from mrql.rewrite.normalize.unasked_totals import attempt_totals
 from mrql.rewrite.normalize.unnest_subqueries import unnest_subqueries
 from mrql.rewrite.passes import QUERY, AnyPass, Pass, Phase, PlanPass, Steps, TermPass, Trace
 from mrql.rewrite.plan.eager_aggregation import aggregate_eagerly
@@ -180,7 +180,7 @@ NORMALIZE: tuple[TermPass, ...] = (
     ),
     # After joins and nested selects: what is left that reads a source is computed for itself.
     Pass(
-        "unasked",
+        "guarded",
         attempt_totals,
         "ours",
         "an aggregation under a condition, or in a function of elements; it has no free variable, and is over one "

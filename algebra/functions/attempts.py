@@ -1,7 +1,7 @@
 """Sums, differences and products that are missing, and no error, where they leave the range of their type.
 
 An aggregation that is kept for groups that nobody may ask for is of these, and is kept with how often they were missing
-(`rewrite/analysis/unasked_aggregates.py`).
+(`rewrite/analysis/guarded_aggregates.py`).
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class StreamJob:
             _run(self, store, opened, begun)
 
 
-LOSSES = 3
+RETRIED_MAX_TIMES = 3
 """So many times in a row a batch is done again when executors were lost in it."""
 
 
@@ -120,7 +120,7 @@ def _run(job: StreamJob, store: Store | None, opened: ExitStack, begun: Callable
 
     With a checkpoint, a stream whose states were lost goes back to its last commit, and on from there.
     """
-    stop, losses = Stop(), 0
+    stop, attempts = Stop(), 0
     watch: Watch | None = None
     before: Loop | None = None
     while True:
@@ -141,9 +141,9 @@ def _run(job: StreamJob, store: Store | None, opened: ExitStack, begun: Callable
         except StatesLost as error:
             if store is None:
                 raise
-            losses = losses + 1 if store.manifest is committed else 1
-            if losses > LOSSES:
-                message = f"{error.message}, {losses} times in one batch"
+            attempts = attempts + 1 if store.manifest is committed else 1
+            if attempts > RETRIED_MAX_TIMES:
+                message = f"{error.message}, {attempts} times in one batch"
                 raise EngineError(message, store.continues) from error
             after = "starting over" if store.manifest is None else f"going back to batch {store.manifest.batch}"
             logger.warning("%s: %s", error.message, after)

@@ -18,9 +18,9 @@ from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag
 from mrql.rewrite.pipeline import PlanOptions, plan_query
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
+from mrql.verify.edge_values import EdgeValues, replaced
 from mrql.verify.engines import Start, as_rows
 from mrql.verify.histories import Data, History, deal
-from mrql.verify.odd import Odd, replaced
 from mrql.verify.replay import Failure, NoValue, Oracle, Outcome, replay
 from mrql.verify.rounding import Rounding
 from mrql.verify.sample import Sampler
@@ -29,11 +29,11 @@ from mrql.verify.shrink import shrink
 __all__ = ["Counterexample", "Sampler", "Scenario", "Verified", "VerifyOptions", "scenarios", "verify"]
 
 
-IN_TURN = (Odd.OWN, Odd.NEAR, Odd.SCATTERED, Odd.ENDS)
+IN_TURN = (EdgeValues.OWN, EdgeValues.NEAR, EdgeValues.SCATTERED, EdgeValues.ENDS)
 """What the histories of a scenario have for values."""
 
 TRIES = 4
-"""So often odd values are drawn for which the query has a value."""
+"""So often edge values are drawn for which the query has a value."""
 
 
 @attrs.frozen
@@ -171,27 +171,29 @@ class _Verifier:
                 break
         return self.result
 
-    def history(self, random: Random, odd: Odd) -> None:
-        oracle = self.oracle(random, odd)
+    def history(self, random: Random, edges: EdgeValues) -> None:
+        oracle = self.oracle(random, edges)
         whole = as_rows(oracle.everything(), self.term.type)
         self.result.largest = max(self.result.largest, sum(weight for _, weight in whole))
         deleting = self.result.scenario.deleting
-        history = deal(oracle.data, self.effort.batches, deleting, random, emptied=odd in (Odd.SCATTERED, Odd.ENDS))
+        history = deal(
+            oracle.data, self.effort.batches, deleting, random, emptied=edges in (EdgeValues.SCATTERED, EdgeValues.ENDS)
+        )
         outcome = self.replay(history, oracle)
         self.result.histories += 1
         self.result.batches += len(history) if outcome is None else outcome.batch
-        if isinstance(outcome, NoValue) and odd is Odd.OWN:
+        if isinstance(outcome, NoValue) and edges is EdgeValues.OWN:
             self.result.without_value.append(outcome)
         if isinstance(outcome, Failure):
             self.result.counterexample = self.smallest(history, outcome, oracle)
 
-    def oracle(self, random: Random, odd: Odd) -> Oracle:
-        """The query over a sample with odd values, or over its own where it has no value for those."""
+    def oracle(self, random: Random, edges: EdgeValues) -> Oracle:
+        """The query over a sample with edge values, or over its own where it has no value for those."""
         rows = self.sampler.draw(random)
-        if odd is not Odd.OWN:
+        if edges is not EdgeValues.OWN:
             types = {**self.plan.streams, **self.plan.tables}
             for _ in range(TRIES):
-                oracle = self.over(replaced({name: rows[name] for name in types}, types, odd, random))
+                oracle = self.over(replaced({name: rows[name] for name in types}, types, edges, random))
                 if oracle.has_value:
                     return oracle
         return self.over(rows)

@@ -213,10 +213,10 @@ class _Deriver:
         merge = by_key(monoids)
         _agree(h, merge)
         feeds = self.feeds.of_groups(h, ranged_over(body, groups))
-        alike = self.alike(h, merge, feeds)
-        if alike is not None:
-            answer = self.answer(alike.var, key, parts, rest, term.type)
-            self.note(Derivation(term, annotated_query, annotated, h, merge, answer), alike)
+        stored = self.same_state(h, merge, feeds)
+        if stored is not None:
+            answer = self.answer(stored.var, key, parts, rest, term.type)
+            self.note(Derivation(term, annotated_query, annotated, h, merge, answer), stored)
             return answer
         name = self.new_name()
         key_type = pair_type(h)[0]
@@ -271,7 +271,7 @@ class _Deriver:
         self.note(stage.derivation, stage)
         return stage
 
-    def alike(self, h: Term, merge: Monoid, feeds: Sequence[Feed]) -> Stage | None:
+    def same_state(self, h: Term, merge: Monoid, feeds: Sequence[Feed]) -> Stage | None:
         """A stage that stores the same by key, whatever is made of it."""
         supports = [feed.supports for feed in feeds]
         for stage in self.stages:

@@ -9,7 +9,7 @@ The outer cMap keeps the lineage: it is a kMap, and part of the answer. We gener
 any bag, so that a `having` or a nested select over the group is split in the same way.
 
 What e evaluates under a condition only, or for the elements of another group, is computed for all groups. There the
-parts of an aggregation of what may leave its range are those of `unasked_aggregates.py`; f fails where e does.
+parts of an aggregation of what may leave its range are those of `guarded_aggregates.py`; f fails where e does.
 
 *Requires*: a candidate names no variable bound in e, and no stream; it merges with `⊎` or a monoid on basic values in
 each group that it uses, the others invariant. What e evaluates under a condition only, and what may fail, is no
@@ -27,8 +27,8 @@ from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, scope
 from mrql.algebra.evaluation.may_fail import fails_in_spite_of_guards, guards
 from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, is_group
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Reduce, Single, Stream, Term, Var
+from mrql.rewrite.analysis.guarded_aggregates import AttemptedAggregate, attempted, computes_out_of_range
 from mrql.rewrite.analysis.infer_merge import infer
-from mrql.rewrite.analysis.unasked_aggregates import AttemptedAggregate, attempted, computes_out_of_range
 
 
 @attrs.frozen

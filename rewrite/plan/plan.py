@@ -236,14 +236,14 @@ class Plan:
         return self.looked_up | self.keyed.keys()
 
     @property
-    def withholding(self) -> tuple[DerivedStream, ...]:
+    def thresholded(self) -> tuple[DerivedStream, ...]:
         """The streams of which small changes are kept back."""
         return tuple(derived for derived in self.derived if derived.threshold.is_given)
 
     @property
     def has_residual(self) -> bool:
         """Whether its answer may be off, by what is kept back."""
-        return bool(self.feedbacks or self.withholding)
+        return bool(self.feedbacks or self.thresholded)
 
     @property
     def streams(self) -> dict[str, Type]:

@@ -97,8 +97,8 @@ READING = ("format", "delimiter", "header", "missing_columns", "multiline", "tag
 def _derived_digest(derived: DerivedStream, known: _Known) -> str:
     """What a derived stream is known by; what is withheld of one depends on the threshold."""
     threshold = derived.threshold
-    withheld = [written(threshold.relative), written(threshold.absolute)] if threshold.is_given else []
-    return _digest("derived", known.text(derived.term), *withheld)
+    residual = [written(threshold.relative), written(threshold.absolute)] if threshold.is_given else []
+    return _digest("derived", known.text(derived.term), *residual)
 
 
 @attrs.frozen

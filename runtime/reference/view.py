@@ -87,7 +87,7 @@ class ReferenceView:
                 below = self._carry_over(loop, built, changes, partial(self._resume, kept=kept))
             built |= below
         self._resume({state.stage.name for state in self.states} - built, changes, kept)
-        self.residual = self.residual.and_also(self._withheld())
+        self.residual = self.residual.and_also(self._residual())
 
     def _resume(self, names: Collection[str], changes: dict[str, ZSet], kept: Collection[str]) -> None:
         for state in self.states:
@@ -95,8 +95,8 @@ class ReferenceView:
                 continue
             for derived in self.plan.derived_for(state.stage):
                 if derived.name not in changes:
-                    withheld = self.present.get(derived.name, ZSet()) if derived.threshold.is_given else ZSet()
-                    changes[derived.name] = self._derived_change(derived) - withheld
+                    residual = self.present.get(derived.name, ZSet()) if derived.threshold.is_given else ZSet()
+                    changes[derived.name] = self._derived_change(derived) - residual
             recursive = self.plan.recursion_of(state.stage)
             if state.stage.name not in kept:
                 self._build(state, changes)
@@ -159,7 +159,7 @@ class ReferenceView:
             merged |= self._carry_over(loop, merged, changes, self._merge)
         self._merge({state.stage.name for state in self.states} - merged, changes)
         self.passed_on = {name: rows.size for name, rows in changes.items()} | self.fed
-        self.residual = self.residual.and_also(self._withheld())
+        self.residual = self.residual.and_also(self._residual())
 
     def _carry_over(
         self, loop: Feedbacks, merged: frozenset[str], changes: dict[str, ZSet], merge: Merge
@@ -301,9 +301,9 @@ class ReferenceView:
         self.present = {**self.present, derived.name: whole - due}
         return due
 
-    def _withheld(self) -> Residual:
+    def _residual(self) -> Residual:
         """How far the answer may be off by what is withheld."""
-        left = [(self.present.get(d.name, ZSet()), d) for d in self.plan.withholding]
+        left = [(self.present.get(d.name, ZSet()), d) for d in self.plan.thresholded]
         return Residual.of_steps([divided(rows, element_type(d.stream), d.threshold)[1] for rows, d in left])
 
     def _step(self, state: StageState, index: int, feed: Feed, deltas: Mapping[str, ZSet]) -> None:

@@ -23,7 +23,7 @@ class BatchMerge:
         self.states = states
         self.plan = states.plan
         self.computing = computing
-        self.rounds = Rounds(self.plan, states.deltas, self._merge, computing, states.planning_ahead)
+        self.rounds = Rounds(self.plan, states.deltas, self._merge, computing, states.savepoint)
 
     def go_through(self, changes: dict[str, Frame], *, starting: bool = False) -> None:
         """Merges a batch stage by stage; how a stage changes what is derived from it is a batch for those after it.
@@ -76,8 +76,8 @@ class BatchMerge:
 
     def _change_of(self, derived: DerivedStream, before: list[Snapshot], *, starting: bool) -> Frame:
         """How a derived stream changes, but for what is withheld."""
-        if derived.name in self.states.withheld:
-            return self.states.withheld[derived.name].passed_on(before, starting=starting)
+        if derived.name in self.states.residual_changes:
+            return self.states.residual_changes[derived.name].passed_on(before, starting=starting)
         with timed(self.states.transaction.milliseconds, derived.name):
             change = self.states.deltas.since(self.states.circuit.derived[derived.name], before, starting=starting)
         return self.for_readers(derived, change)

@@ -77,8 +77,8 @@ class Rebuild:
 
     def _passed_on_so_far(self, derived: DerivedStream) -> Frame:
         """All rows of a derived stream that stages have been given."""
-        if derived.name in self.states.withheld:
-            return self.states.withheld[derived.name].so_far()
+        if derived.name in self.states.residual_changes:
+            return self.states.residual_changes[derived.name].so_far()
         return self.states.deltas.whole(derived.term)
 
     def _share_inputs(self) -> None:

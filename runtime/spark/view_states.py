@@ -18,7 +18,7 @@ from mrql.runtime.spark.maintenance.deltas import Deltas
 from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.join_inputs import InputState
 from mrql.runtime.spark.maintenance.loops.feedback import FeedbackState
-from mrql.runtime.spark.maintenance.loops.thresholding import WithheldChanges, residuals
+from mrql.runtime.spark.maintenance.loops.thresholding import ResidualChanges, residuals
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
@@ -62,9 +62,9 @@ class ViewStates:
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
         """What is fed back of each loop that is carried over."""
         self.upserts = [UpsertedRows(name, key, plans, self._access(name)) for name, key in sorted(plan.keyed.items())]
-        self.withheld = {
-            derived.name: WithheldChanges(derived, self.deltas, self._in_groups(derived.stream))
-            for derived in plan.withholding
+        self.residual_changes = {
+            derived.name: ResidualChanges(derived, self.deltas, self._in_groups(derived.stream))
+            for derived in plan.thresholded
         }
         self.ledgers: list[Ledger | UpsertedRows] = [
             Ledger(name, element_type(Stream(name, plan.streams[name])), plans, self._access(name))
@@ -72,7 +72,7 @@ class ViewStates:
         ]
         self.ledgers += self.upserts
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
-        self.ledgers += [each.ledger for each in self.withheld.values()]
+        self.ledgers += [each.ledger for each in self.residual_changes.values()]
 
     def _carried(self, part: Feedback, threshold: Threshold) -> FeedbackState:
         return FeedbackState(part, self._in_groups(part.fed), self.deltas, threshold)
@@ -154,7 +154,7 @@ class ViewStates:
 
     def residual(self) -> Residual:
         """How far the values of loops are off by what does not matter, once the batch is settled."""
-        kept_back = Residual.of_steps(residuals([*self.withheld.values()]))
+        kept_back = Residual.of_steps(residuals([*self.residual_changes.values()]))
         return reduce(Residual.and_also, (each.residual for each in self._all_carried()), kept_back)
 
     def sizes(self) -> Sizes:
@@ -191,7 +191,7 @@ class ViewStates:
 
     # --- planning ahead -----------------------------------------------------------------------
 
-    def planning_ahead(self, more: Sequence[object]) -> Callable[[], None]:
+    def savepoint(self, more: Sequence[object]) -> Callable[[], None]:
         """What takes back all that is planned from now on, in some more objects too; nothing of it is computed yet."""
         inputs = [kept for state in self.stages for kept in state.inputs.values()]
         tables, temporaries = self.tables(), self.transaction.temporaries

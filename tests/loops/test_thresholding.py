@@ -48,7 +48,7 @@ def exact(term: Term, threshold: Threshold | None = None) -> Plan:
 
 def check_bound(view: ReferenceView, expected: Value) -> None:
     """No step reads what is off by more than the threshold, nor is the answer by more than the residual."""
-    for derived in view.plan.withholding:
+    for derived in view.plan.thresholded:
         withheld = view.present.get(derived.name, ZSet())
         due, residual = divided(withheld, element_type(derived.stream), derived.threshold)
         assert not due
@@ -122,7 +122,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> 
     (query,) = program.queries
     t = BagType(program.sources["edges"].row)
     plan = exact(query.term, threshold)
-    assert len(plan.withholding) == 2
+    assert len(plan.thresholded) == 2
     reference, left = ReferenceView(plan), jvm.persistent_rdds(spark)
     withheld = 0
     view = SparkView(plan, spark)
@@ -136,9 +136,11 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> 
         assert view.residual.distance == pytest.approx(reference.residual.distance, abs=1e-9)
         assert view.residual.groups == reference.residual.groups
         withheld += view.residual.groups
-        for derived in plan.withholding:
+        for derived in plan.thresholded:
             passed_on = reference.derived[derived.name] - reference.present.get(derived.name, ZSet())
-            assert close(rows_of(view, view.states.withheld[derived.name].so_far()).positive(), passed_on.positive())
+            assert close(
+                rows_of(view, view.states.residual_changes[derived.name].so_far()).positive(), passed_on.positive()
+            )
     view.advance({"edges": sides[0]})
     view.rollback()
     view.settle()

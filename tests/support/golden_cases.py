@@ -105,7 +105,7 @@ CASES: tuple[Case, ...] = (
         "select x.A from x in S1 where x.B > avg(select y.D from y in S2)",
     ),
     Case(
-        "unasked",
+        "guarded",
         "a sum whose addends may leave their range is an error where it is asked for: there may be no element",
         "select x.A from x in S1 where x.B > sum(select y.C * y.D from y in S2)",
     ),

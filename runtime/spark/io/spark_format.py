@@ -65,7 +65,7 @@ def as_it_is(spec: SourceSpec, file: Path) -> SourceSpec:
     return spec
 
 
-def all_alike(spec: SourceSpec, files: Sequence[Path]) -> list[Sequence[Path]]:
+def all_together(spec: SourceSpec, files: Sequence[Path]) -> list[Sequence[Path]]:
     """Where the files of a source are all read in one way."""
     return [files]
 
@@ -79,7 +79,7 @@ class SparkFormat:
     """The columns that the rows of a source are read into; None where they depend on the files."""
     settled: Callable[[SourceSpec, Path], SourceSpec] = as_it_is
     """How a file is read, where the file says something of it. It is well formed. Raises UserError where it is not."""
-    apart: Callable[[SourceSpec, Sequence[Path]], Sequence[Sequence[Path]]] = all_alike
+    apart: Callable[[SourceSpec, Sequence[Path]], Sequence[Sequence[Path]]] = all_together
     """The files that Spark can read at once, where they are well formed: where the columns in their paths are needed, a
     union of what is read has no path."""
     write: Writer | None = None

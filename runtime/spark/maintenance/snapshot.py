@@ -33,7 +33,7 @@ class TableSnapshot:
     """Whether the batch before it changed the table."""
     appended: Relation | None
     """What the last step of that batch has added; None if it was merged with all the rest, where it is marked."""
-    young: tuple[Relation, ...]
+    added: tuple[Relation, ...]
     """What all steps of that batch have added."""
     steps: object
     """The same for all snapshots between the steps of one batch."""
@@ -41,9 +41,9 @@ class TableSnapshot:
 
     @staticmethod
     def of(table: Table, step: int) -> TableSnapshot:
-        runs, young = (tuple(run.relation for run in runs) for runs in (table.runs, table.batch.added))
+        runs, added = (tuple(run.relation for run in runs) for runs in (table.runs, table.batch.added))
         appended = table.appended.relation if table.appended else None
-        return TableSnapshot(table, runs, table.changed_in == step, appended, young, table.batch.added, table.shrinks)
+        return TableSnapshot(table, runs, table.changed_in == step, appended, added, table.batch.added, table.shrinks)
 
     def all(self) -> Relation:
         return self.table.current(self.runs)
@@ -61,7 +61,7 @@ class TableSnapshot:
         if not self.has_changed(before):
             return self.appended.where("false")
         within = before is not None and before.steps is self.steps
-        return self.appended if within else union_all(self.young)
+        return self.appended if within else union_all(self.added)
 
     def touched(self, before: TableSnapshot | None) -> Relation:
         """The keys that were touched since then, each with what the change has of it, or what it has become."""
@@ -261,7 +261,7 @@ class Touched:
     def _new_groups(self, rows: TableSnapshot) -> Relation:
         if rows.appended is None or self._found is None:
             # The steps of a batch may have touched a key several times.
-            return self._touched if len(rows.young) < 2 else rows.table.merged([self._touched], whole=False)
+            return self._touched if len(rows.added) < 2 else rows.table.merged([self._touched], whole=False)
         old = self._found if self._keep is None else self._old_groups
         assert old is not None
         return rows.table.merged([old, self._touched], whole=False)

@@ -100,7 +100,7 @@ def test_the_passes_with_their_sources(paper: dict[str, str]) -> None:
     assert "after normalize, [MRQL] §6, rule 4:\n" in passes
     assert "after joins, [MRQL] §5:\n" in passes
     assert "after columns, [CU]:\n" in passes
-    assert "nothing to do for loops, bands, quantifiers, unnest, selections, unasked\n" in passes
+    assert "nothing to do for loops, bands, quantifiers, unnest, selections, guarded\n" in passes
 
 
 def test_h_of_section_10(paper: dict[str, str]) -> None:

@@ -29,9 +29,9 @@ from mrql.runtime.reference.stage_state import StageState
 from mrql.runtime.sources.files import read_arrived
 from mrql.translate.builtin_aggregates import AGGREGATIONS
 from mrql.translate.collection_functions import DERIVED
+from mrql.verify.edge_values import EdgeValues, replaced
 from mrql.verify.engines import ReferenceIncremental, Rows, Start
 from mrql.verify.histories import History, Move, RowPlace, deal, held, keys_of, last_moves
-from mrql.verify.odd import Odd, replaced
 from mrql.verify.replay import FailureKind
 from mrql.verify.report import render
 from mrql.verify.rounding import Rounding
@@ -597,11 +597,11 @@ def test_parts_of_rows_are_missing_as_a_whole(t: str, value: Value) -> None:
     """Tuples, records, bags and lists, beside others that are there; a row itself never is."""
     types = {"S": parse_type(f"{{(long, {t})}}")}
     rows: dict[str, list[Value]] = {"S": [(1, value)] * 20}
-    drawn = [replaced(rows, types, Odd.ENDS, Random(seed))["S"] for seed in range(40)]
+    drawn = [replaced(rows, types, EdgeValues.ENDS, Random(seed))["S"] for seed in range(40)]
     assert all(any(row[1] is None for row in rows) and any(row[1] is not None for row in rows) for rows in drawn)
     assert all(row is not None for rows in drawn for row in rows)
-    for odd in (Odd.OWN, Odd.NEAR, Odd.SCATTERED):
-        assert replaced(rows, types, odd, Random(1)) == rows
+    for edges in (EdgeValues.OWN, EdgeValues.NEAR, EdgeValues.SCATTERED):
+        assert replaced(rows, types, edges, Random(1)) == rows
 
 
 # --- rows that replace each other ---------------------------------------------------------------

@@ -33,7 +33,7 @@ class Rounds:
     """Merges a batch of changes into some stages, since some snapshots, and notes those that have changed."""
     computing: BackgroundJobs
     """Computes what is kept of the changes, and the states."""
-    planning_ahead: Callable[[Sequence[object]], Callable[[], None]]
+    savepoint: Callable[[Sequence[object]], Callable[[], None]]
     """Notes how far planning has come, in some more objects too; what it returns takes back all that is planned from
     then on."""
 
@@ -150,7 +150,7 @@ class Rounds:
         self.computing.start()
         take_back = None
         if speculative:
-            take_back = self.planning_ahead(changed)
+            take_back = self.savepoint(changed)
             step()
         self.computing.finish()
         if goes_on():

@@ -36,7 +36,7 @@ from mrql.runtime.spark.state.run import Run
 
 
 @attrs.define(eq=False)
-class WithheldChanges:
+class ResidualChanges:
     """What is kept back of one derived stream."""
 
     derived: DerivedStream
@@ -120,9 +120,9 @@ class WithheldChanges:
         return element_groups.pairs(against(table.relations, whole, self.ledger)).where("difference > 0")
 
 
-def residuals(withheld: Sequence[WithheldChanges]) -> list[Residual]:
+def residuals(streams: Sequence[ResidualChanges]) -> list[Residual]:
     """How far each stream is off by what is withheld of it: a job, when it is first asked after a batch."""
-    unknown = [each for each in withheld if not each.is_measured]
+    unknown = [each for each in streams if not each.is_measured]
     if unknown:
         sides = [each.compared().select(f"{i} AS number", "difference", "distance") for i, each in enumerate(unknown)]
         measured = unknown[0].changes.plans.dataframe(union_all(sides).aggregate(["number"], RESIDUAL))
@@ -130,4 +130,4 @@ def residuals(withheld: Sequence[WithheldChanges]) -> list[Residual]:
         for i, each in enumerate(unknown):
             assert each.ledger.table is not None
             each.measured = list(each.ledger.table.runs), found.get(i, Residual())
-    return [each.measured[1] if each.measured is not None else Residual() for each in withheld]
+    return [each.measured[1] if each.measured is not None else Residual() for each in streams]

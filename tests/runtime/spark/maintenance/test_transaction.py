@@ -67,7 +67,7 @@ def test_what_is_given_up_leaves_nothing(
 ) -> None:
     """There are the same states after each batch as where nothing is planned ahead, and no more RDDs that are kept."""
     given_up = []
-    planning = ViewStates.planning_ahead
+    planning = ViewStates.savepoint
 
     def noting(states: ViewStates, more: Sequence[object]) -> Callable[[], None]:
         go_back = planning(states, more)
@@ -78,7 +78,7 @@ def test_what_is_given_up_leaves_nothing(
 
         return noted
 
-    monkeypatch.setattr(ViewStates, "planning_ahead", noting)
+    monkeypatch.setattr(ViewStates, "savepoint", noting)
     ahead = history(spark, text, loop)
     assert given_up, "no step was planned ahead in vain"
     stepped = Rounds._stepped

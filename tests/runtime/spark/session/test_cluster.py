@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from mrql.algebra.errors import EngineError
-from mrql.jobs.stream import LOSSES
+from mrql.jobs.stream import RETRIED_MAX_TIMES
 from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.spark.session import cluster
 from mrql.runtime.streaming.stream_loop import Loop
@@ -30,7 +30,7 @@ def home(tmp_path: Path) -> Path:
 # --- going back ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("losses", [1, LOSSES])
+@pytest.mark.parametrize("losses", [1, RETRIED_MAX_TIMES])
 def test_a_batch_is_done_again(
     home: Path, losses: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,10 +51,10 @@ def test_a_batch_is_done_again(
 def test_a_batch_is_not_done_for_ever(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that loses its states each time ends the stream; the same command goes on after the last commit."""
     stream = Stream(home)
-    lose(monkeypatch, {2: LOSSES + 1})
+    lose(monkeypatch, {2: RETRIED_MAX_TIMES + 1})
     with pytest.raises(EngineError) as caught:
         stream.run()
-    assert caught.value.message == f"an executor was lost, {LOSSES + 1} times in one batch"
+    assert caught.value.message == f"an executor was lost, {RETRIED_MAX_TIMES + 1} times in one batch"
     assert caught.value.hint == "batch 1 is committed, and the next start goes on after it"
     stream.run()
     assert stream.answers() == stream.uninterrupted()

@@ -13,7 +13,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.terms import Lit, Prim, Reduce, Term
 from mrql.algebra.values.values import Bag, Value, same
-from mrql.rewrite.analysis.unasked_aggregates import attempted, computes_out_of_range
+from mrql.rewrite.analysis.guarded_aggregates import attempted, computes_out_of_range
 
 PAIRS = ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))
 AGGREGATIONS = (

@@ -3,7 +3,7 @@
 `if n < 3 then sum(select x.a * x.b from x in S) else 0` has the sum under a condition, and `select (y, sum(select …))`
 for each y, of which there may be none. It is computed once for all, whether anything asks for it or not.
 
-*Equation*: that of `unasked_aggregates.py`, for the total and for what is missing of it.
+*Equation*: that of `guarded_aggregates.py`, for the total and for what is missing of it.
 
 *Requires*: the aggregation has no free variable, and is over one source: the rows of a join are not joined once more to
 count how many of their elements leave their range.
@@ -17,8 +17,8 @@ from mrql.algebra.analysis.traversal import children, subterms, with_children
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.evaluation.may_fail import guards
 from mrql.algebra.terms import CMap, Reduce, Stream, Term
+from mrql.rewrite.analysis.guarded_aggregates import attempted, computes_out_of_range
 from mrql.rewrite.analysis.join_predicates import reads_sources
-from mrql.rewrite.analysis.unasked_aggregates import attempted, computes_out_of_range
 
 
 def attempt_totals(term: Term) -> Term:

@@ -28,7 +28,7 @@ from mrql.algebra.values.decimals import EXACT
 from mrql.algebra.values.values import Bag, Record, Value
 
 
-class Odd(Enum):
+class EdgeValues(Enum):
     """How the values of a history differ from the query's own."""
 
     OWN = "as they are"
@@ -65,10 +65,10 @@ Replace: TypeAlias = Callable[[Value, Type, str], Value]
 
 
 def replaced(
-    data: Mapping[str, Sequence[Value]], types: Mapping[str, Type], odd: Odd, random: Random
+    data: Mapping[str, Sequence[Value]], types: Mapping[str, Type], edges: EdgeValues, random: Random
 ) -> dict[str, list[Value]]:
     """Rows of collections of these types with some of their parts replaced."""
-    replace = _replacement(odd, random)
+    replace = _replacement(edges, random)
     found = {}
     for name, rows in data.items():
         t = types[name]
@@ -78,7 +78,7 @@ def replaced(
     return found
 
 
-def _replacement(odd: Odd, random: Random) -> Replace:
+def _replacement(edges: EdgeValues, random: Random) -> Replace:
     """What is put in the place of values, in columns that are chosen when one is first met."""
     chosen: dict[str, bool] = {}
 
@@ -88,14 +88,14 @@ def _replacement(odd: Odd, random: Random) -> Replace:
         return chosen[column]
 
     def replace(value: Value, t: Type, column: str) -> Value:
-        match odd:
-            case Odd.NEAR if isinstance(value, float) and t == ty.DOUBLE:
+        match edges:
+            case EdgeValues.NEAR if isinstance(value, float) and t == ty.DOUBLE:
                 return value + NEAR
-            case Odd.SCATTERED if isinstance(value, float) and t == ty.DOUBLE:
+            case EdgeValues.SCATTERED if isinstance(value, float) and t == ty.DOUBLE:
                 return (value + 0.1) * random.choice(SIZES)
-            case Odd.ENDS if (ends := _ends(t)) and is_chosen(column, 0.4) and random.random() < 0.4:
+            case EdgeValues.ENDS if (ends := _ends(t)) and is_chosen(column, 0.4) and random.random() < 0.4:
                 return random.choice((*ends, None))
-            case Odd.ENDS if isinstance(t, WITH_PARTS) and random.random() < 0.4:
+            case EdgeValues.ENDS if isinstance(t, WITH_PARTS) and random.random() < 0.4:
                 return None
             case _:
                 return value
