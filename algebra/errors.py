@@ -50,24 +50,26 @@ class UserError(MrqlError):
         return self.render()
 
 
-MOST_SHOWN = 160
+LINE_MAX_CHARACTERS = 160
 """How much of a line is shown: of a longer one what is around the place."""
-MOST_SAID = 800
+MESSAGE_MAX_CHARACTERS = 800
 """How long a message may be, but for the middle of it."""
 
 
 def _cropped(message: str) -> str:
     """A message in which a name or a value of any length may be."""
-    return message if len(message) <= 2 * MOST_SAID else f"{message[: MOST_SAID // 2]}…{message[-MOST_SAID // 2 :]}"
+    if len(message) <= 2 * MESSAGE_MAX_CHARACTERS:
+        return message
+    return f"{message[: MESSAGE_MAX_CHARACTERS // 2]}…{message[-MESSAGE_MAX_CHARACTERS // 2 :]}"
 
 
 def _shown(line: str, column: int) -> tuple[str, int]:
     """A line as it is shown, and where the column is in that."""
-    if len(line) <= MOST_SHOWN:
+    if len(line) <= LINE_MAX_CHARACTERS:
         return line, column
-    start = max(0, min(column - 1 - MOST_SHOWN // 4, len(line) - MOST_SHOWN))
-    shown = line[start : start + MOST_SHOWN]
-    before, behind = "…" if start else "", "…" if start + MOST_SHOWN < len(line) else ""
+    start = max(0, min(column - 1 - LINE_MAX_CHARACTERS // 4, len(line) - LINE_MAX_CHARACTERS))
+    shown = line[start : start + LINE_MAX_CHARACTERS]
+    before, behind = "…" if start else "", "…" if start + LINE_MAX_CHARACTERS < len(line) else ""
     return f"{before}{shown}{behind}", column - start + len(before)
 
 

@@ -3,8 +3,8 @@
 A text is nested at most 200 levels deep (`mrql.parser.depth`), but a level of the text becomes several of a term, and
 each of those several calls. They are calls of Python functions, which take little room on the machine's stack.
 
-A function of a query that calls itself may do so `LEVELS` times in a row, whatever Python's own limits are: after some
-levels the evaluation goes on in another thread, which has a stack of its own.
+A function of a query that calls itself may do so `NESTED_MAX_CALLS` times in a row, whatever Python's own limits are:
+after some levels the evaluation goes on in another thread, which has a stack of its own.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-CALLS = 20_000
+STACK_MAX_CALLS = 20_000
 """How deep calls may be nested in each other while a term is worked on."""
-LEVELS = 5_000
+NESTED_MAX_CALLS = 5_000
 """How many calls of a query's own functions may be nested in each other."""
-STACK = 64 * 2**20
+STACK_BYTES = 64 * 2**20
 """The size of the stack of a thread, of which only what is used is real."""
 
 
 def deep(function: Callable[P, R]) -> Callable[P, R]:
-    """The function with room for `CALLS` nested calls, as long as it runs."""
+    """The function with room for `STACK_MAX_CALLS` nested calls, as long as it runs."""
 
     @wraps(function)
     def with_room(*args: P.args, **kwargs: P.kwargs) -> R:
         before = sys.getrecursionlimit()
-        if before >= CALLS:
+        if before >= STACK_MAX_CALLS:
             return function(*args, **kwargs)
-        sys.setrecursionlimit(CALLS)
+        sys.setrecursionlimit(STACK_MAX_CALLS)
         try:
             return function(*args, **kwargs)
         finally:
@@ -58,7 +58,7 @@ def on_a_stack_of_its_own(function: Callable[[], R]) -> R:
             errors.append(error)
 
     with _STARTING:
-        before = threading.stack_size(STACK)
+        before = threading.stack_size(STACK_BYTES)
         try:
             thread = threading.Thread(target=run, daemon=True)
             thread.start()

@@ -233,6 +233,37 @@ def test_no_two_classes_have_one_name() -> None:
     assert {name for name, times in found.items() if times > 1} - ONE_IN_EACH == set()
 
 
+NAMED_BY_SPARK = {"MAX_PRECISION", "MIN_SCALE"}
+"""Bounds of decimals, which are called so there."""
+
+
+def test_bounds_say_what_they_bound_and_in_which_unit() -> None:
+    """`QUERY_MAX_CHARACTERS`, of what the bound is and of which unit; no `MAX_SIZE`, `MOST_SHOWN` or `PLANS_MAX`."""
+    constants = {name for file in source_files() for name in constants_of(read(file))}
+    bounds = {name for name in constants if {"MAX", "MIN", "MOST", "LEAST"} & {*name.strip("_").split("_")}}
+    assert {name for name in bounds if not re.fullmatch(r"_?[A-Z_]+_(MAX|MIN)_[A-Z_]+", name)} == NAMED_BY_SPARK
+
+
+def constants_of(tree: ast.Module) -> Iterator[str]:
+    """The numbers that a module names."""
+    for node in tree.body:
+        is_number = isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and is_computed(node.value)
+        if is_number:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def is_computed(node: ast.expr) -> bool:
+    """Whether a constant is a number, or made of such."""
+    match node:
+        case ast.Constant(int() | float()):
+            return True
+        case ast.BinOp(left, _, right):
+            return is_computed(left) and is_computed(right)
+        case _:
+            return False
+
+
 def test_modules_are_imported_at_the_head_of_a_file() -> None:
     """A function imports one of ours only where that needs Spark, which `check` and `explain` do without."""
     late = {}

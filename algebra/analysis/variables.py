@@ -92,7 +92,7 @@ def binder(term: Term) -> Pattern | None:
             return None
 
 
-MOST_REMEMBERED_TERMS = 20_000
+REMEMBERED_MAX_TERMS = 20_000
 """Of so many terms at most it is remembered what has been found."""
 
 
@@ -108,7 +108,7 @@ class Remembered(Generic[T]):
         return None if known is None else known[1]
 
     def put(self, term: Term, found: T) -> T:
-        if len(self._known) >= MOST_REMEMBERED_TERMS:
+        if len(self._known) >= REMEMBERED_MAX_TERMS:
             self._known.clear()
         self._known[id(term)] = term, found
         return found

@@ -21,7 +21,7 @@ from mrql.algebra.evaluation.recursive_functions import Definition, Recursive
 from mrql.algebra.evaluation.trace import print_trace
 from mrql.algebra.functions import AND, COALESCE, ONLY, OR, TRACE, apply, convert, convert_from, widened
 from mrql.algebra.functions.operators import only
-from mrql.algebra.stack import CALLS, LEVELS, deep, on_a_stack_of_its_own
+from mrql.algebra.stack import NESTED_MAX_CALLS, STACK_MAX_CALLS, deep, on_a_stack_of_its_own
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -95,7 +95,7 @@ class _Evaluator:
         self.streams = streams
         self.level = 0
         """How many calls of the query's functions are nested in each other."""
-        self.room = CALLS // 10
+        self.room = STACK_MAX_CALLS // 10
         """How many more calls of Python there may be on this stack."""
         self.last: dict[int, tuple[Term, list[Value], Value]] = {}
         """By the identity of a term: the term, which is kept so that no other can have it, the values of its free
@@ -151,8 +151,10 @@ class _Evaluator:
         for param, arg in zip(definition.params, term.args, strict=True):
             value = self.value(arg, env)
             inner[param.name] = widened(value, arg.type, param.type)
-        if self.level == LEVELS:
-            message = f"`{definition.name}` calls itself without end: {LEVELS:,} calls are nested in each other"
+        if self.level == NESTED_MAX_CALLS:
+            message = (
+                f"`{definition.name}` calls itself without end: {NESTED_MAX_CALLS:,} calls are nested in each other"
+            )
             hint = "a comparison with a missing value is false" if any(map(_lacks, inner.values())) else None
             raise UserError(message, term.span, hint)
         level, room = self.level, self.room
@@ -160,7 +162,7 @@ class _Evaluator:
         try:
             if self.room > 0:
                 return self.value(definition.term, inner)
-            self.room = CALLS // 2
+            self.room = STACK_MAX_CALLS // 2
             return on_a_stack_of_its_own(lambda: self.value(definition.term, inner))
         finally:
             self.level, self.room = level, room

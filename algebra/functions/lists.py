@@ -7,20 +7,20 @@ from mrql.algebra.functions.function import Function, clamped, fails, version
 from mrql.algebra.functions.sql_text import begins_sql, let_sql
 from mrql.algebra.values.values import Canonical, Value, canonical
 
-LONGEST = 2**31 - 16
+ARRAY_MAX_ELEMENTS = 2**31 - 16
 """How many elements Spark can hold in one array."""
 
 
 def _range(low: int, high: int) -> list[int]:
-    if high - low >= LONGEST:
-        raise EvaluationError(f"a range of more than {LONGEST} elements")
+    if high - low >= ARRAY_MAX_ELEMENTS:
+        raise EvaluationError(f"a range of more than {ARRAY_MAX_ELEMENTS} elements")
     return list(range(low, high + 1))
 
 
 def _range_sql(low: str, high: str, at: str) -> str:
     # A difference of longs may leave their range; of doubles it does not, and so exact it need not be.
-    long = f"CAST({high} AS DOUBLE) - CAST({low} AS DOUBLE) >= {LONGEST}"
-    error = fails(at, f"a range of more than {LONGEST} elements")
+    long = f"CAST({high} AS DOUBLE) - CAST({low} AS DOUBLE) >= {ARRAY_MAX_ELEMENTS}"
+    error = fails(at, f"a range of more than {ARRAY_MAX_ELEMENTS} elements")
     empty = "CAST(array() AS ARRAY<BIGINT>)"
     return f"CASE WHEN {high} < {low} THEN {empty} WHEN {long} THEN {error} ELSE sequence({low}, {high}) END"
 
@@ -42,7 +42,7 @@ def _slice(items: list[Value], low: int, high: int) -> list[Value]:
 
 
 def _slice_sql(items: str, low: str, high: str, at: str) -> str:
-    first, last = clamped(low, 0, LONGEST), clamped(high, -1, LONGEST - 1)
+    first, last = clamped(low, 0, ARRAY_MAX_ELEMENTS), clamped(high, -1, ARRAY_MAX_ELEMENTS - 1)
     cut = f"slice({items}, {first} + 1, greatest({last} - {first} + 1, 0))"
     return f"if({low} IS NULL OR {high} IS NULL, NULL, {cut})"
 

@@ -30,16 +30,16 @@ Ranges = tuple[tuple[int, int], ...]
 """Characters, as ranges of their codes in order."""
 
 LAST = 0x10FFFF
-MOST_COUNTED = 1000
+REPEATED_MAX_TIMES = 1000
 """What stands in `{n,m}` at most."""
-MOST_CHARACTERS = 400
+PATTERN_MAX_CHARACTERS = 400
 """How many characters and classes an expression has, those of a `{n}` n times, up to ten."""
-MOST_LOOPS = 4
+OVERLAPPING_MAX_LOOPS = 4
 """How many repetitions may be behind each other that can take the same characters: a text of n characters may fit in
 as many ways as n to this power."""
-MOST_OPTIONAL = 12
+OVERLAPPING_MAX_CHOICES = 12
 """How many choices may be between the same characters: a text may fit in as many ways as 2 to this power."""
-MOST_PAIRS = 200_000
+COMPARED_MAX_PAIRS = 200_000
 """How much is looked at to know how long an expression may take."""
 
 
@@ -208,8 +208,8 @@ class Pattern:
                 raise self.not_alike("{," if inside.startswith(",") else "{")
             self.at += len(inside) + 2
             most = int(low) if not comma else int(high) if high else None
-            if max(int(low), most or 0) > MOST_COUNTED or (most is not None and most < int(low)):
-                raise self.refused(self.text[start : self.at], f"is no repetition of up to {MOST_COUNTED}", start)
+            if max(int(low), most or 0) > REPEATED_MAX_TIMES or (most is not None and most < int(low)):
+                raise self.refused(self.text[start : self.at], f"is no repetition of up to {REPEATED_MAX_TIMES}", start)
             bounds = (int(low), most)
         else:
             return None
@@ -244,8 +244,8 @@ class Pattern:
         if self.folded:
             taken = folded(taken)
         self.characters.append(taken)
-        if len(self.characters) > MOST_CHARACTERS:
-            raise NotAlike(f"a regular expression of more than {MOST_CHARACTERS} characters")
+        if len(self.characters) > PATTERN_MAX_CHARACTERS:
+            raise NotAlike(f"a regular expression of more than {PATTERN_MAX_CHARACTERS} characters")
         place = len(self.characters) - 1
         return Automaton(0, Counter({place: 1}), Counter({place: 1}), taken)
 
@@ -356,11 +356,11 @@ class Pattern:
                 raise NotAlike(
                     "this regular expression may take exponential time: some text fits its repetitions in many ways"
                 )
-        if self.chain(loops, edges) > MOST_LOOPS:
-            message = f"more than {MOST_LOOPS} repetitions behind each other take the same characters"
+        if self.chain(loops, edges) > OVERLAPPING_MAX_LOOPS:
+            message = f"more than {OVERLAPPING_MAX_LOOPS} repetitions behind each other take the same characters"
             raise NotAlike(f"this regular expression may take too long: {message}")
-        if any(sum(overlap(one, other) for other in self.optional) > MOST_OPTIONAL for one in self.optional):
-            message = f"more than {MOST_OPTIONAL} choices are between the same characters"
+        if any(sum(overlap(one, other) for other in self.optional) > OVERLAPPING_MAX_CHOICES for one in self.optional):
+            message = f"more than {OVERLAPPING_MAX_CHOICES} choices are between the same characters"
             raise NotAlike(f"this regular expression may take too long: {message}")
 
     def chain(self, loops: Sequence[set[int]], edges: Mapping[int, list[int]]) -> int:
@@ -386,7 +386,7 @@ class Pattern:
         }
         if len(alike) == len(inside):
             return False
-        if sum(len(inside[p]) * len(inside[q]) for p, q in alike) > MOST_PAIRS:
+        if sum(len(inside[p]) * len(inside[q]) for p, q in alike) > COMPARED_MAX_PAIRS:
             raise NotAlike("a regular expression with too many alternatives inside a repetition")
         edges = {
             pair: [

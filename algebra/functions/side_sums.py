@@ -22,11 +22,12 @@ from mrql.algebra.values.values import Value
 ZERO, ONE, INFINITE, NO_NUMBER = 0, 1000, 2000, 3000
 """Magnitudes: of zero, of what is about 1, of an infinity, each of the latter two with a sign, and of NaN."""
 
-WIDTH = 16
+MAGNITUDE_BITS = 16
 """The numbers of one magnitude are within 2 to this of each other."""
 
-LARGEST = 65
-"""A product of two numbers whose magnitudes say 2^(WIDTH · LARGEST) or more is infinite, whatever their mantissas."""
+INFINITE_MIN_MAGNITUDE = 65
+"""A product of two numbers whose magnitudes say 2^(MAGNITUDE_BITS · INFINITE_MIN_MAGNITUDE) or more is infinite,
+whatever their mantissas."""
 
 HALF_RADIX = 1 << 32
 """A long is its upper half times this, and its lower one."""
@@ -34,7 +35,7 @@ HALF_RADIX = 1 << 32
 
 def scale(number: float) -> int:
     """The k of a magnitude."""
-    return (math.frexp(number)[1] - 1 + WIDTH // 2) // WIDTH
+    return (math.frexp(number)[1] - 1 + MAGNITUDE_BITS // 2) // MAGNITUDE_BITS
 
 
 def magnitude(number: float) -> int:
@@ -52,7 +53,7 @@ def magnitude(number: float) -> int:
 
 def mantissa(number: float) -> float:
     """What is left of a double without its magnitude."""
-    return 0.0 if number == 0 or not math.isfinite(number) else math.ldexp(number, -WIDTH * scale(number))
+    return 0.0 if number == 0 or not math.isfinite(number) else math.ldexp(number, -MAGNITUDE_BITS * scale(number))
 
 
 def magnitudes(a: int, b: int) -> int:
@@ -70,15 +71,15 @@ def _multiplied(a_high: int, a_low: int, b_high: int, b_low: int) -> int:
 
 
 _SIGN = "if({0} < 0, -1L, 1L)"
-_ORDINARY = f"abs({{0}}) >= {2.0 ** (-WIDTH // 2)!r}D AND abs({{0}}) < {2.0 ** (WIDTH // 2)!r}D"
-_SCALE = f"CAST(floor((log2(abs({{0}})) + {WIDTH // 2}D) / {WIDTH}D) AS BIGINT)"
+_ORDINARY = f"abs({{0}}) >= {2.0 ** (-MAGNITUDE_BITS // 2)!r}D AND abs({{0}}) < {2.0 ** (MAGNITUDE_BITS // 2)!r}D"
+_SCALE = f"CAST(floor((log2(abs({{0}})) + {MAGNITUDE_BITS // 2}D) / {MAGNITUDE_BITS}D) AS BIGINT)"
 _NO_NUMBER = "{0} = DOUBLE('NaN')"
 _INFINITE = "abs({0}) = DOUBLE('Infinity')"
 
 
 def _half(scaled: str) -> str:
     # In two steps: 2^1088 is no double.
-    return f"power(2D, -{WIDTH // 2}D * {scaled})"
+    return f"power(2D, -{MAGNITUDE_BITS // 2}D * {scaled})"
 
 
 MAGNITUDE = Function(

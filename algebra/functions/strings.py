@@ -9,9 +9,9 @@ from mrql.algebra.functions.function import Function, clamped, fails, version
 from mrql.algebra.functions.regex import REGULAR
 from mrql.algebra.values.values import Value
 
-MOST_CHARACTERS = 10_000_000
+STRING_MAX_CHARACTERS = 10_000_000
 """How long a string may be that is made by repeating one."""
-_TOO_LONG = f"a string of more than {MOST_CHARACTERS} characters"
+_TOO_LONG = f"a string of more than {STRING_MAX_CHARACTERS} characters"
 
 
 def _size(number: str) -> str:
@@ -39,7 +39,7 @@ def _split_sql(text: str, separator: str, at: str) -> str:
 
 
 def _pad(text: str, size: int, padding: str) -> str:
-    if size > MOST_CHARACTERS:
+    if size > STRING_MAX_CHARACTERS:
         raise EvaluationError(_TOO_LONG)
     missing = size - len(text)
     return (padding * (missing // len(padding) + 1))[:missing] if missing > 0 and padding else ""
@@ -56,18 +56,18 @@ def _right_padded(text: str, size: int, padding: str) -> str:
 def _padded_sql(name: str) -> str:
     too_long = f"raise_error('{{at}}{_TOO_LONG}')"
     size = _size("{1}")
-    enough = f"{{1}} > {MOST_CHARACTERS}L AND {{1}} > char_length({{0}}) AND {{2}} IS NOT NULL"
+    enough = f"{{1}} > {STRING_MAX_CHARACTERS}L AND {{1}} > char_length({{0}}) AND {{2}} IS NOT NULL"
     return f"CASE WHEN {enough} THEN {too_long} ELSE {name}({{0}}, {size}, {{2}}) END"
 
 
 def _repeated(text: str, times: int) -> str:
-    if len(text) * times > MOST_CHARACTERS:
+    if len(text) * times > STRING_MAX_CHARACTERS:
         raise EvaluationError(_TOO_LONG)
     return text * max(times, 0)
 
 
 def _repeated_sql(text: str, times: str, at: str) -> str:
-    long = f"char_length({text}) > 0 AND {times} > {MOST_CHARACTERS} div greatest(char_length({text}), 1)"
+    long = f"char_length({text}) > 0 AND {times} > {STRING_MAX_CHARACTERS} div greatest(char_length({text}), 1)"
     return f"CASE WHEN {long} THEN {fails(at, _TOO_LONG)} ELSE repeat({text}, {_size(times)}) END"
 
 

@@ -81,7 +81,7 @@ _XS, _P, _I, _J, _S, _N, _E = (f"{name}__v_0" for name in ("rows", "row", "i", "
 """Variables of lambdas, whose bodies read nothing else."""
 
 NO_PARTS = "rows are parted in 1 or more"
-MAX_OFFSET = 2**31 - 1
+OFFSET_MAX_ROWS = 2**31 - 1
 """No list has an element further from another one."""
 
 
@@ -101,7 +101,7 @@ def _row_number_sql(rows: str, at: str) -> str:
 def _neighbour_sql(sign: str) -> Callable[..., str]:
     def sql(rows: str, *more: str) -> str:
         by = more[0] if len(more) > 1 else "1L"
-        place = f"CAST({_I} AS BIGINT) {sign} greatest(least({_N}, {MAX_OFFSET}L), -{MAX_OFFSET}L)"
+        place = f"CAST({_I} AS BIGINT) {sign} greatest(least({_N}, {OFFSET_MAX_ROWS}L), -{OFFSET_MAX_ROWS}L)"
         there = f"{place} >= 0L AND {place} < size({_XS})"
         found = _beside(f"if({there}, get({_XS}, CAST({place} AS INT)), NULL)")
         return let_sql(_XS, rows, let_sql(_N, by, f"if({_N} IS NULL, NULL, {found})"))
@@ -110,7 +110,7 @@ def _neighbour_sql(sign: str) -> Callable[..., str]:
 
 
 def _rolling_sql(rows: str, width: str, at: str) -> str:
-    first = f"greatest({_I} + 1 - CAST(least({_N}, {MAX_OFFSET}L) AS INT), 0)"
+    first = f"greatest({_I} + 1 - CAST(least({_N}, {OFFSET_MAX_ROWS}L) AS INT), 0)"
     window = f"transform(sequence({first}, {_I}), {_J} -> get({_XS}, {_J}))"
     none = f"filter(array(get({_XS}, 0)), {_J} -> false)"
     found = _beside(f"if({_N} > 0L, {window}, {none})")

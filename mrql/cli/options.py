@@ -104,7 +104,7 @@ def loop_options(command: Callable[..., R]) -> Callable[..., R]:
 
 # --- what Spark may take ------------------------------------------------------------------------
 
-LEAST_MEMORY = 512
+DRIVER_MIN_MEGABYTES = 512
 """With so many megabytes Spark starts; it refuses to with some less."""
 
 
@@ -115,8 +115,8 @@ def _memory(ctx: click.Context, param: click.Parameter, text: str | None) -> str
     found = re.fullmatch(r"(\d+)([mg])b?", text.lower())
     if found is None:
         raise click.BadParameter(f"{text!r} is not a size like 2g or 900m", ctx, param)
-    if int(found[1]) * (1024 if found[2] == "g" else 1) < LEAST_MEMORY:
-        raise click.BadParameter(f"Spark needs at least {LEAST_MEMORY}m", ctx, param)
+    if int(found[1]) * (1024 if found[2] == "g" else 1) < DRIVER_MIN_MEGABYTES:
+        raise click.BadParameter(f"Spark needs at least {DRIVER_MIN_MEGABYTES}m", ctx, param)
     return f"{found[1]}{found[2]}"
 
 

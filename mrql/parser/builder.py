@@ -15,7 +15,7 @@ from mrql.algebra.span import Source, Span
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 # Python refuses to read longer integers; none of them is a value of the language anyway.
-_MAX_DIGITS = 400
+_NUMBER_MAX_DIGITS = 400
 
 
 class Builder:
@@ -48,12 +48,12 @@ class Builder:
         return text
 
     def _integer(self, token: Token) -> int:
-        if len(token) > _MAX_DIGITS:
+        if len(token) > _NUMBER_MAX_DIGITS:
             raise UserError("the number is too large", self._span(token))
         return int(token)
 
     def _decimal(self, token: Token) -> Decimal:
-        if len(token) > _MAX_DIGITS:
+        if len(token) > _NUMBER_MAX_DIGITS:
             raise UserError("the number is too large", self._span(token))
         return Decimal(token[:-1])
 

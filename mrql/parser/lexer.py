@@ -46,7 +46,7 @@ RESERVED = {
 }
 
 
-MOST_TOKENS = 50_000
+QUERY_MAX_TOKENS = 50_000
 """How many words and signs a text has at most."""
 
 
@@ -79,8 +79,8 @@ class BracketFilter(PostLex):
         opened: list[str] = []
         previous, end, dashes = "", None, None
         for number, token in enumerate(stream):
-            if number >= MOST_TOKENS:
-                raise RefusedToken(f"a query of more than {MOST_TOKENS:,} words and signs", token, IN_A_FILE)
+            if number >= QUERY_MAX_TOKENS:
+                raise RefusedToken(f"a query of more than {QUERY_MAX_TOKENS:,} words and signs", token, IN_A_FILE)
             if dashes is not None and dashes.end_pos != token.start_pos:
                 raise RefusedToken("`--` begins no comment", dashes, NO_COMMENT)
             dashes = token if token.type == previous == "MINUS" and token.start_pos == end else None

@@ -15,16 +15,23 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
-from mrql.parser.depth import MAX_DEPTH, check_depth
+from mrql.parser.depth import NESTED_MAX_LEVELS, check_depth
 from mrql.parser.errors import explain
 from mrql.parser.grammar import grammar
 from mrql.parser.lexer import IN_A_FILE, RefusedToken
 from mrql.parser.tree_builder import TreeBuilder
 
-__all__ = ["MAX_DEPTH", "parse_expression", "parse_expression_at", "parse_program", "parse_program_at", "parse_type"]
+__all__ = [
+    "NESTED_MAX_LEVELS",
+    "parse_expression",
+    "parse_expression_at",
+    "parse_program",
+    "parse_program_at",
+    "parse_type",
+]
 
 
-MOST_CHARACTERS = 1_000_000
+QUERY_MAX_CHARACTERS = 1_000_000
 """How long a text is at most."""
 
 
@@ -62,8 +69,8 @@ def _parse_expression(source: Source, begin: int, end: int) -> syntax.Expr:
 
 def _parse(start: str, source: Source, begin: int, end: int) -> Any:
     """Parse a part of a source; all places are places in the whole source."""
-    if end - begin > MOST_CHARACTERS:
-        message = f"a query of more than {MOST_CHARACTERS:,} characters"
+    if end - begin > QUERY_MAX_CHARACTERS:
+        message = f"a query of more than {QUERY_MAX_CHARACTERS:,} characters"
         raise UserError(message, Span(source, begin, begin + 1), IN_A_FILE)
     try:
         tree = grammar().parse(source.text[begin:end], start=start)

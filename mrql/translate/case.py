@@ -18,7 +18,7 @@ from mrql.translate.lifted import branch_hint, lifted_hint
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Globals, Scope
 
-MOST_BRANCHES = 250
+CASE_MAX_BRANCHES = 250
 """How many branches a `case` has: each one stands in what is left by the one before it, so that many are deep."""
 
 
@@ -27,9 +27,9 @@ def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
 
     Raises: UserError where a value could be there that no pattern fits, or there are too many branches.
     """
-    if len(expr.branches) > MOST_BRANCHES:
+    if len(expr.branches) > CASE_MAX_BRANCHES:
         hint = "many values belong in a table, which is joined, or in a bag of pairs: `select y from (x, y) in {…}`"
-        raise UserError(f"a `case` of more than {MOST_BRANCHES} branches", expr.span, hint)
+        raise UserError(f"a `case` of more than {CASE_MAX_BRANCHES} branches", expr.span, hint)
     names = scope.globals.names
     value = scope.translate(expr.subject)
     v = PVar(names.fresh("v"), value.type)

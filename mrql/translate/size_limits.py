@@ -16,11 +16,11 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Term
 
-MOST_PARTS = 50_000
+EXPANDED_MAX_PARTS = 50_000
 """How many parts a statement may have besides those that are written."""
-MOST_COPIES = 20_000
+COPIED_MAX_PARTS = 20_000
 """How many parts of a statement's term may stand in it because a definition is named more than once."""
-MOST_CALLS = 500
+CALLS_MAX_LEVELS = 500
 """How many calls of functions may be in each other."""
 HINT = "`store x := e;` evaluates what it names once; a `let` names a value in an expression"
 
@@ -29,13 +29,13 @@ HINT = "`store x := e;` evaluates what it names once; a `let` names a value in a
 class SizeBudget:
     """How many parts of expressions of a statement have been gone through."""
 
-    left: int = MOST_PARTS
+    left: int = EXPANDED_MAX_PARTS
     called: int = 0
     """How many calls of functions are in each other."""
 
     def begin(self, span: Span) -> None:
         """A statement begins, which has as many parts as characters at most."""
-        self.left = MOST_PARTS + span.end - span.start
+        self.left = EXPANDED_MAX_PARTS + span.end - span.start
 
     def spend(self, span: Span) -> None:
         """One more part.
@@ -44,7 +44,7 @@ class SizeBudget:
         """
         self.left -= 1
         if self.left < 0:
-            message = f"functions and macros make too much of this: more than {MOST_PARTS:,} parts"
+            message = f"functions and macros make too much of this: more than {EXPANDED_MAX_PARTS:,} parts"
             raise UserError(message, span, HINT)
 
     @contextmanager
@@ -53,8 +53,8 @@ class SizeBudget:
 
         Raises: UserError where there are too many calls in each other.
         """
-        if self.called == MOST_CALLS:
-            message = f"more than {MOST_CALLS:,} calls of functions are in each other"
+        if self.called == CALLS_MAX_LEVELS:
+            message = f"more than {CALLS_MAX_LEVELS:,} calls of functions are in each other"
             raise UserError(message, span, "a function that is handed to itself never ends")
         self.called += 1
         try:
@@ -76,12 +76,12 @@ class TermSizes:
         Raises: UserError where it has too many.
         """
         size = self.of(term)
-        if size.parts - size.distinct > MOST_COPIES:
+        if size.parts - size.distinct > COPIED_MAX_PARTS:
             # Seldom: what is counted here is not counted again for the terms that have this one in them.
             size.distinct = _distinct(term)
-        if size.parts - size.distinct > MOST_COPIES:
+        if size.parts - size.distinct > COPIED_MAX_PARTS:
             what = "this" if name is None else f"`{name}`"
-            copied = f"definitions that it names stand in it in more than {MOST_COPIES:,} parts"
+            copied = f"definitions that it names stand in it in more than {COPIED_MAX_PARTS:,} parts"
             raise UserError(f"{what} becomes too large: {copied}", span, HINT)
 
     def of(self, term: Term) -> Size:

@@ -87,7 +87,7 @@ from mrql.algebra.terms import (
 from mrql.rewrite.analysis.infer_merge import is_linear
 from mrql.rewrite.analysis.join_predicates import factored
 
-MAX_ROUNDS = 100
+FIXPOINT_MAX_ROUNDS = 100
 
 
 def normalize(term: Term, scope: MissingScope = NOWHERE) -> Term:
@@ -99,12 +99,12 @@ def normalize(term: Term, scope: MissingScope = NOWHERE) -> Term:
     >>> print(show(normalize(parse("cMap(λx. {x + 1L}, cMap(λy. {y * 2L}, S))", {"S": BagType(LONG)}))))
     cMap(λy. {y * 2L + 1L}, S)
     """
-    for _ in range(MAX_ROUNDS):
+    for _ in range(FIXPOINT_MAX_ROUNDS):
         new = _plain(_simplified(term), scope)
         if new is term or new == term:
             return new
         term = new
-    raise InternalError("normalize", f"no normal form after {MAX_ROUNDS} rounds")
+    raise InternalError("normalize", f"no normal form after {FIXPOINT_MAX_ROUNDS} rounds")
 
 
 _SIMPLE = Remembered[bool]()
@@ -197,7 +197,7 @@ def _cmap(term: CMap) -> Term:
             return _identity(term)
 
 
-MOST_COPIED = 5_000
+COPIED_MAX_TERMS = 5_000
 """How many parts a function over constants may have at all sides of a union together."""
 
 
@@ -208,12 +208,12 @@ def _may_be_copied(body: Term, union: Union) -> bool:
     Raises: UserError where it reads a stream, and its parts would be too many.
     """
     sides = sum(1 for _ in _sides(union))
-    size = sum(1 for _ in islice(subterms(body), MOST_COPIED + 1))
-    if sides * size <= MOST_COPIED:
+    size = sum(1 for _ in islice(subterms(body), COPIED_MAX_TERMS + 1))
+    if sides * size <= COPIED_MAX_TERMS:
         return True
     if not any(isinstance(part, Stream) for term in (body, *_sides(union)) for part in subterms(term)):
         return False
-    if sides * size <= 20 * MOST_COPIED:
+    if sides * size <= 20 * COPIED_MAX_TERMS:
         return True
     message = f"this becomes too large: a union of {sides:,} parts stands before what it is joined with"
     raise UserError(message, union.span, "`store x := e;` evaluates a union once")

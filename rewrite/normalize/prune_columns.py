@@ -69,7 +69,7 @@ from mrql.algebra.terms import (
     one_or_tuple,
     pair_type,
 )
-from mrql.rewrite.normalize.normalize import MAX_ROUNDS, normalize
+from mrql.rewrite.normalize.normalize import FIXPOINT_MAX_ROUNDS, normalize
 
 Path: TypeAlias = tuple[int | str, ...]
 """A chain of projections: `(0, "A")` is `#0.A`."""
@@ -104,12 +104,12 @@ def prune_columns(term: Term) -> Term:
     >>> print(show(prune_columns(q)))
     cMap(λ(k, s). {(k, reduce(+, s))}, groupBy(cMap(λ(k1, x1). {(k1, x1#1)}, S)))
     """
-    for _ in range(MAX_ROUNDS):
+    for _ in range(FIXPOINT_MAX_ROUNDS):
         new = normalize(_pruned(term))
         if new is term or new == term:
             return new
         term = new
-    raise InternalError("columns", f"no fixpoint after {MAX_ROUNDS} rounds")
+    raise InternalError("columns", f"no fixpoint after {FIXPOINT_MAX_ROUNDS} rounds")
 
 
 _PRUNED = Remembered[bool]()

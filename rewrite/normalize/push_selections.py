@@ -57,7 +57,7 @@ from mrql.algebra.terms import (
 )
 from mrql.rewrite.analysis.join_predicates import guard, is_test_of_a_key, unguarded
 from mrql.rewrite.normalize.nested_selects import for_all_of
-from mrql.rewrite.normalize.normalize import MAX_ROUNDS, normalize
+from mrql.rewrite.normalize.normalize import FIXPOINT_MAX_ROUNDS, normalize
 from mrql.rewrite.normalize.prune_columns import ROW, prune_columns
 
 
@@ -76,12 +76,12 @@ def push_selections(term: Term) -> Term:
       coGroup(X, cMap(λ(k, x1). if x1 > 3L then {(k, ())} else {}, Y))
     )
     """
-    for _ in range(MAX_ROUNDS):
+    for _ in range(FIXPOINT_MAX_ROUNDS):
         pushed = top_down(term, _push)
         if pushed is term:
             return term
         term = prune_columns(normalize(pushed))
-    raise InternalError("selections", f"no fixpoint after {MAX_ROUNDS} rounds")
+    raise InternalError("selections", f"no fixpoint after {FIXPOINT_MAX_ROUNDS} rounds")
 
 
 def _push(term: Term) -> Term:

@@ -72,7 +72,7 @@ from mrql.rewrite.plan.join_tree import (
 )
 from mrql.rewrite.plan.kept_sums import KeptSums, SumTerm
 from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
-from mrql.rewrite.plan.products import MAX_FACTORS, as_product, cast, product_of
+from mrql.rewrite.plan.products import PRODUCT_MAX_FACTORS, as_product, cast, product_of
 
 
 def aggregate_eagerly(plan: Plan) -> Plan:
@@ -163,7 +163,7 @@ class _Rewriter:
     def _share(self, index: int, component: Component, unit: Term) -> SumTerm | None:
         """A share of a sum, if it is a product; what may fail is computed for the rows that have partners alone."""
         carrier = component.type
-        is_taken_apart = carrier in MAX_FACTORS or isinstance(carrier, ty.DecimalType)
+        is_taken_apart = carrier in PRODUCT_MAX_FACTORS or isinstance(carrier, ty.DecimalType)
         if component.monoid != SUM or not is_taken_apart or not isinstance(unit, Reduce):
             return None
         assert isinstance(carrier, ty.Basic)

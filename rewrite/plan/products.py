@@ -16,7 +16,7 @@ from mrql.algebra.terms import Cast, Lit, Prim, Term
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.join_tree import Unknown
 
-MAX_FACTORS: Mapping[Type, int] = {ty.LONG: 3, ty.DOUBLE: 2}
+PRODUCT_MAX_FACTORS: Mapping[Type, int] = {ty.LONG: 3, ty.DOUBLE: 2}
 """Of how many factors a product is taken apart: one of doubles may be infinite, or nothing, on the way. Of decimals it
 is one factor, which is added up as often as it has partners."""
 
@@ -70,10 +70,10 @@ def as_product(term: Term, carrier: ty.Basic, owner: Mapping[str, int]) -> Produ
                 raise Unknown
             return Factor(leaf, _number(term, carrier))
     match term:
-        case Prim(fn.TIMES, (a, b)) if term.type == carrier and carrier in MAX_FACTORS:
+        case Prim(fn.TIMES, (a, b)) if term.type == carrier and carrier in PRODUCT_MAX_FACTORS:
             found = Times(as_product(a, carrier, owner), as_product(b, carrier, owner))
             leaves = [factor.leaf for factor in factors(found) if isinstance(factor, Factor)]
-            if len(set(leaves)) == len(leaves) and len([*factors(found)]) <= MAX_FACTORS[carrier]:
+            if len(set(leaves)) == len(leaves) and len([*factors(found)]) <= PRODUCT_MAX_FACTORS[carrier]:
                 return found
     raise Unknown
 

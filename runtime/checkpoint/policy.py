@@ -12,7 +12,7 @@ from collections.abc import Sequence
 REWRITTEN_WHOLE_MAX_ROWS = 1_000
 """A table of at most so many rows is written whole in each batch that changes it: to open a file costs more."""
 
-MOST_RUNS = 32
+SAVED_MAX_RUNS = 32
 """A table has at most so many runs: each is some files that a restore opens."""
 
 KEPT_MANIFESTS = 2
@@ -32,4 +32,4 @@ def writes_whole(saved: Sequence[int], rows: int) -> bool:
     >>> writes_whole([5000, 40], 5040), writes_whole([50, 40, 10], 5000)
     (False, True)
     """
-    return not saved or is_small(rows) or len(saved) >= MOST_RUNS or sum(saved[1:]) >= saved[0]
+    return not saved or is_small(rows) or len(saved) >= SAVED_MAX_RUNS or sum(saved[1:]) >= saved[0]

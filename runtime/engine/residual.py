@@ -22,7 +22,7 @@ from mrql.algebra.values.values import Canonical, Record, Value, canonical
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.plan.threshold import Threshold
 
-MOST_PAIRS = 1_000_000
+COMPARED_MAX_PAIRS = 1_000_000
 """Groups with more pairs of elements than this are not compared element by element: all of them matter."""
 
 
@@ -87,7 +87,7 @@ class _Elements:
     def farthest(self, difference: Callable[[float, float], float]) -> float:
         """How far the new elements are from the old ones, by a difference of numbers."""
         balance = sum(weight for _, weight in self.rows)
-        if balance or not self.new or not self.old or len(self.new) * len(self.old) > MOST_PAIRS:
+        if balance or not self.new or not self.old or len(self.new) * len(self.old) > COMPARED_MAX_PAIRS:
             return math.inf
 
         def between(one: tuple[float, ...], other: tuple[float, ...]) -> float:

@@ -12,7 +12,7 @@ STREAMS = "mrql_streams"
 """The table that notes which stream keeps which table."""
 OURS = (STREAMS, "mrql_batch", "mrql_net")
 """Tables of our own, lasting and temporary ones."""
-LONGEST = 63
+NAME_MAX_BYTES = 63
 """So many bytes of a name PostgreSQL keeps."""
 
 BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
@@ -99,8 +99,8 @@ def parse_address(text: str) -> Address:
         raise ValueError(f"which table? Say it as in {url.scheme}://…/{url.path.lstrip('/') or 'db'}?table=answer")
     if table in OURS:
         raise ValueError(f"{table} is a table that mrql keeps for itself; name another one")
-    if any(len(name.encode()) > LONGEST for name in (schema, table)):
-        raise ValueError(f"the name of a table has at most {LONGEST} bytes")
+    if any(len(name.encode()) > NAME_MAX_BYTES for name in (schema, table)):
+        raise ValueError(f"the name of a table has at most {NAME_MAX_BYTES} bytes")
     if ours.get("replace", "false") not in ("true", "false"):
         raise ValueError(f"replace is true or false, not {ours['replace']}")
     if url.fragment:

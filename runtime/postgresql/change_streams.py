@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.runtime.postgresql.address import LONGEST, Address, apart_from, is_address, parse_address
+from mrql.runtime.postgresql.address import NAME_MAX_BYTES, Address, apart_from, is_address, parse_address
 from mrql.runtime.postgresql.connection import connect, translated
 from mrql.runtime.postgresql.replication import Slot
 from mrql.runtime.postgresql.slot_notes import SlotNote, forget_slot
@@ -30,7 +30,7 @@ def published_table(spec: SourceSpec) -> tuple[Address, str]:
 def _publication(address: Address) -> str:
     """What the publication of a table is called unless said otherwise."""
     name = f"mrql_{address.name.replace('.', '_')}"
-    return name.encode()[:LONGEST].decode(errors="ignore")
+    return name.encode()[:NAME_MAX_BYTES].decode(errors="ignore")
 
 
 def is_of(note: SlotNote, spec: SourceSpec) -> bool:

@@ -9,7 +9,7 @@ from mrql.algebra.catalog import item_type
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.runtime.engine.row_format import row_columns
-from mrql.runtime.postgresql.address import LONGEST
+from mrql.runtime.postgresql.address import NAME_MAX_BYTES
 
 TYPES: dict[Type, str] = {
     ty.BOOL: "boolean",
@@ -54,8 +54,8 @@ def columns_of(t: Type) -> tuple[TableColumn, ...]:
     """
     columns = tuple(TableColumn(name, column_type(part)) for name, part in row_columns(item_type(t)))
     for column in columns:
-        if len(column.name.encode()) > LONGEST:
-            raise UserError(f"the name of a column has at most {LONGEST} bytes, and {column.name} has more")
+        if len(column.name.encode()) > NAME_MAX_BYTES:
+            raise UserError(f"the name of a column has at most {NAME_MAX_BYTES} bytes, and {column.name} has more")
     return columns
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from mrql.algebra.errors import UserError
-from mrql.runtime.postgresql.address import LONGEST, STREAMS, Address
+from mrql.runtime.postgresql.address import NAME_MAX_BYTES, STREAMS, Address
 from mrql.runtime.postgresql.columns import TableColumn
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class StreamTable:
         """An index by what `_same` asks for, so that a batch costs what it changes and not what is there."""
         names = [quoted(column.name) for column in self.columns if not column.fraction]
         if names:
-            name = f"{self.address.table.encode()[: LONGEST - 9].decode(errors='ignore')}_mrql_row"
+            name = f"{self.address.table.encode()[: NAME_MAX_BYTES - 9].decode(errors='ignore')}_mrql_row"
             self._execute(f"CREATE INDEX IF NOT EXISTS {quoted(name)} ON {self.name} (({_hash(names)}))")
 
     def _same(self) -> str:

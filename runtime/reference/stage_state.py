@@ -173,9 +173,9 @@ def _with_products(stored: Total, magnitude: int | None, mantissas: float, count
     if abs(magnitude) == side_sums.NO_NUMBER:
         return stored.added(math.nan, count)
     exponent = abs(magnitude) - side_sums.ONE
-    if exponent >= side_sums.LARGEST:
+    if exponent >= side_sums.INFINITE_MIN_MAGNITUDE:
         return stored.added(math.copysign(math.inf, magnitude), count)
-    return stored.scaled(mantissas, side_sums.WIDTH * exponent)
+    return stored.scaled(mantissas, side_sums.MAGNITUDE_BITS * exponent)
 
 
 def _merged(component: Component, stored: Value, share: Value, weight: int) -> Value:

@@ -17,14 +17,14 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.stack import deep
 from mrql.cli.main import main
-from mrql.parser.depth import MAX_DEPTH
-from mrql.translate.case import MOST_BRANCHES
+from mrql.parser.depth import NESTED_MAX_LEVELS
+from mrql.translate.case import CASE_MAX_BRANCHES
 from mrql.translate.compile_program import compile_program
-from mrql.translate.size_limits import MOST_CALLS
+from mrql.translate.size_limits import CALLS_MAX_LEVELS
 from tests.soak.fuzz import Text, outcome, over_these, programs
 from tests.soak.large_data import SHAPES, assert_bounded
 
-MAX_SECONDS = 10
+TEXT_MAX_SECONDS = 10
 """The work, of a processor, that no text may take."""
 EXAMPLES = {"texts": 1200, "mutants": 600, "grammatical": 100}
 DEEP: dict[str, Callable[[int], str]] = {
@@ -65,7 +65,7 @@ def test_any_text(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
     def check(text: Text) -> None:
         began = time.process_time()
         outcome(text, base)
-        assert time.process_time() - began < MAX_SECONDS
+        assert time.process_time() - began < TEXT_MAX_SECONDS
 
     check()
 
@@ -75,7 +75,7 @@ def test_a_thousand_levels(form: str) -> None:
     """What is nested a thousand times is one error, with its place."""
     with pytest.raises(UserError) as caught:
         compile_program(DEEP[form](1000), "query")
-    assert caught.value.message == f"nested too deeply: more than {MAX_DEPTH} levels"
+    assert caught.value.message == f"nested too deeply: more than {NESTED_MAX_LEVELS} levels"
     assert caught.value.span is not None
     assert caught.value.hint is not None
 
@@ -83,11 +83,11 @@ def test_a_thousand_levels(form: str) -> None:
 @pytest.mark.parametrize("form", [form for form in DEEP if form != "patterns"])
 def test_as_deep_as_may_be(form: str) -> None:
     """What is nested as deep as a text may be is evaluated and rewritten like anything else."""
-    levels = {"selects": 95, "conditions": 60, "functions": 95}.get(form, MAX_DEPTH - 10)
+    levels = {"selects": 95, "conditions": 60, "functions": 95}.get(form, NESTED_MAX_LEVELS - 10)
     assert outcome(over_these(DEEP[form](levels)), Path()) == "value"
 
 
-@pytest.mark.parametrize("levels", [60, 150, MAX_DEPTH - 10, 1000, 40_000])
+@pytest.mark.parametrize("levels", [60, 150, NESTED_MAX_LEVELS - 10, 1000, 40_000])
 @pytest.mark.parametrize("command", ["explain", "run"])
 def test_deep_xml(tmp_path: Path, command: str, levels: int) -> None:
     """It is explained and evaluated, or is one error, also where it goes through all that shows a query."""
@@ -95,20 +95,20 @@ def test_deep_xml(tmp_path: Path, command: str, levels: int) -> None:
     file.write_text(DEEP["xml"](levels) + ";")
     ran = CliRunner().invoke(main, [command, *(["--engine", "reference"] if command == "run" else []), str(file)])
     assert ran.exception is None or isinstance(ran.exception, SystemExit)
-    assert ran.exit_code == (0 if levels < MAX_DEPTH else 1), ran.output
-    assert ran.output.count("error:") == (levels > MAX_DEPTH)
+    assert ran.exit_code == (0 if levels < NESTED_MAX_LEVELS else 1), ran.output
+    assert ran.output.count("error:") == (levels > NESTED_MAX_LEVELS)
 
 
 def test_as_many_branches_as_may_be() -> None:
     """A `case` is evaluated and rewritten with as many branches as it may have."""
-    branches = " | ".join(f"{i}: {i}" for i in range(MOST_BRANCHES - 1))
+    branches = " | ".join(f"{i}: {i}" for i in range(CASE_MAX_BRANCHES - 1))
     assert outcome(over_these(f"select case x {{{branches} | _: 0}} from x in X"), Path()) == "value"
 
 
 def test_as_many_calls_as_may_be() -> None:
     """Functions that call each other, as many as may be."""
-    calls = "f0 = \\x. x + 1;" + "".join(f"f{i} = \\x. f{i - 1}(x);" for i in range(1, MOST_CALLS))
-    assert outcome(over_these(f"{calls} f{MOST_CALLS - 1}(1);"), Path()) in ("value", "long")
+    calls = "f0 = \\x. x + 1;" + "".join(f"f{i} = \\x. f{i - 1}(x);" for i in range(1, CALLS_MAX_LEVELS))
+    assert outcome(over_these(f"{calls} f{CALLS_MAX_LEVELS - 1}(1);"), Path()) in ("value", "long")
 
 
 @pytest.mark.parametrize("operator", ["and", "or"])
@@ -195,7 +195,7 @@ def test_large_texts(tmp_path: Path, shape: str) -> None:
     began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     command = [sys.executable, "-m", "mrql", "check", str(tmp_path / "q.mrql")]
     ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited, check=False, timeout=300)
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began < MAX_SECONDS
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began < TEXT_MAX_SECONDS
     assert "Traceback" not in ran.stderr
     assert len(ran.stderr) < 3000
     assert ran.returncode == (0 if error is None else 1), ran.stderr

@@ -20,7 +20,7 @@ _FRACTION = re.compile(r"-?((?:0|[1-9][0-9]*)\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9
 _NAMED = ("NaN", "Infinity", "-Infinity")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}.*")
-MOST_DIGITS = 17
+DOUBLE_MAX_DIGITS = 17
 """A number with a fraction has no more digits than that, or a double would not hold it."""
 
 
@@ -94,7 +94,7 @@ def _is_fraction(field: str) -> bool:
     if number is None:
         return field in _NAMED
     has_more = len(number[1]) < len(field.lstrip("-")) or "." in field
-    return has_more and len(number[1].replace(".", "").lstrip("0")) <= MOST_DIGITS
+    return has_more and len(number[1].replace(".", "").lstrip("0")) <= DOUBLE_MAX_DIGITS
 
 
 def _is_value(field: str, t: Type) -> bool:

@@ -188,11 +188,11 @@ def _line_ends(text: str, start: int, end: int) -> int:
 
 def _fault(file: Path, text: str, at: int, reason: str) -> Malformed:
     begin = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
-    line = _LINE_END.split(text[begin : begin + MOST_SHOWN], maxsplit=1)[0]
+    line = _LINE_END.split(text[begin : begin + SHOWN_MAX_CHARACTERS], maxsplit=1)[0]
     return Malformed(file, 1 + _line_ends(text, 0, begin), f"{reason} (column {at - begin + 1})", line)
 
 
-MOST_SHOWN = 1000
+SHOWN_MAX_CHARACTERS = 1000
 """So many signs of a line with a fault are kept: a document may be all in one."""
 
 
@@ -277,7 +277,7 @@ def _texts(file: Path) -> Iterator[str]:
     return (decoded(line) for _, line in lines(file) if line.strip())
 
 
-MOST_FIELDS = 200
+RECORD_MAX_FIELDS = 200
 """An object with more keys than that is a table by itself, and of type `any`."""
 
 
@@ -304,7 +304,7 @@ def type_of(value: Json) -> Type:
         case Decimal() if value.as_tuple().exponent == 0:
             return LARGE
         case dict():
-            if len(value) > MOST_FIELDS or any('"' in key or "\\" in key for key in value):
+            if len(value) > RECORD_MAX_FIELDS or any('"' in key or "\\" in key for key in value):
                 return ty.ANY
             return ty.RecordType(tuple((name, type_of(item)) for name, item in value.items()))
         case list():
@@ -331,7 +331,7 @@ def joined_types(a: Type, b: Type) -> Type:
             named = dict(fields)
             for name, t in b.fields:
                 named[name] = joined_types(named[name], t) if name in named else t
-            return ty.RecordType(tuple(named.items())) if len(named) <= MOST_FIELDS else ty.ANY
+            return ty.RecordType(tuple(named.items())) if len(named) <= RECORD_MAX_FIELDS else ty.ANY
         case ty.ListType(x), ty.ListType(y):
             return ty.ListType(joined_types(x, y))
         case _ if {a, b} <= {ty.LONG, ty.DOUBLE, LARGE}:
@@ -370,7 +370,7 @@ def widened_by(known: Type, found: Type) -> Type | None:
                 if wider is None:
                     return None
                 fields[name] = wider
-            return ty.RecordType(tuple(fields.items())) if len(fields) <= MOST_FIELDS else ty.ANY
+            return ty.RecordType(tuple(fields.items())) if len(fields) <= RECORD_MAX_FIELDS else ty.ANY
         case ty.ListType(item), ty.ListType(other):
             inner = widened_by(item, other)
             return None if inner is None else ty.ListType(inner)

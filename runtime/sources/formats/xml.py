@@ -82,9 +82,9 @@ class Refused(Exception):
     """The document has something that is not read."""
 
 
-MOST_INSIDE = 330
+NESTED_MAX_ELEMENTS = 330
 """How many elements may be inside each other: as JSON, each is three levels, of which there may be so many
-(`functions.recursive_data.MOST_LEVELS`)."""
+(`functions.recursive_data.NESTED_MAX_LEVELS`)."""
 INTERRUPTED = "a comment or an instruction inside a text, which is not read"
 
 
@@ -236,8 +236,8 @@ class _Rows:
     def start(self, tag: str, attributes: list[str]) -> None:
         self.piece = self.interrupted = False
         self.depth += 1
-        if self.depth > MOST_INSIDE:
-            raise Refused(f"nested too deeply: more than {MOST_INSIDE} elements inside each other")
+        if self.depth > NESTED_MAX_ELEMENTS:
+            raise Refused(f"nested too deeply: more than {NESTED_MAX_ELEMENTS} elements inside each other")
         if tag in self.inside:
             self.inside[tag] += 1
         if any(self.inside.values()):

@@ -132,14 +132,13 @@ class Doubles(Sums):
             return ("0D", *parts, "0L", "0D", "0L")
         magnitude, mantissas, count = parts
         power = f"(abs({magnitude}) - {side_sums.ONE}L)"
-        finite = f"({magnitude} <> 0L AND {power} < {side_sums.LARGEST}L)"
+        finite = f"({magnitude} <> 0L AND {power} < {side_sums.INFINITE_MIN_MAGNITUDE}L)"
         # In two steps each: the powers that are needed for both are no doubles.
-        near = (
-            f"{mantissas} * power(2D, {side_sums.WIDTH // 2}D * {power}) * power(2D, {side_sums.WIDTH // 2}D * {power})"
-        )
-        half = f"power(2D, {side_sums.WIDTH // 2}D * {power} - 256D)"
+        bits = side_sums.MAGNITUDE_BITS // 2
+        near = f"{mantissas} * power(2D, {bits}D * {power}) * power(2D, {bits}D * {power})"
+        half = f"power(2D, {bits}D * {power} - 256D)"
         small = f"({finite} AND {power} < 4L AND abs({near}) < {HUGE})"
-        infinite = f"({magnitude} <> 0L AND {power} >= {side_sums.LARGEST}L)"
+        infinite = f"({magnitude} <> 0L AND {power} >= {side_sums.INFINITE_MIN_MAGNITUDE}L)"
         is_none = f"abs({magnitude}) = {side_sums.NO_NUMBER}L"
         rest, *integers = _limbs(f"({near})")
         return (

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from mrql.runtime.spark.jvm.handles import handles, items, name_of, nothing
 from mrql.runtime.spark.jvm.rdd_graph import RddGraph
 
-GRAPHS_MAX = 8
+REMEMBERED_MAX_GRAPHS = 8
 """Of how many numbers of partitions at its leaves the RDDs of a plan are remembered."""
 
 
@@ -56,7 +56,7 @@ class PreparedPlan:
             return self._graphs[partitions]
         empty = [_without_rows(spark, number) for number in partitions]
         self._graphs[partitions] = graph = RddGraph.of(spark, self._executed(spark, empty), empty)
-        if len(self._graphs) > GRAPHS_MAX:
+        if len(self._graphs) > REMEMBERED_MAX_GRAPHS:
             self._graphs.popitem(last=False)
         return graph
 

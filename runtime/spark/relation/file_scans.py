@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions.layout import quote
 
-MOST_SCANS = 128
+REMEMBERED_MAX_SCANS = 128
 """How many plans that read files a session remembers."""
 
 _SCANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, jvm.Scan]] = WeakKeyDictionary()
@@ -93,7 +93,7 @@ class Scans:
         df = table if read is None else _without(table, read)
         if kind is not None and (made := jvm.Scan.of(df)) is not None:
             self._known[key] = made
-            if len(self._known) > MOST_SCANS:
+            if len(self._known) > REMEMBERED_MAX_SCANS:
                 self._known.popitem(last=False)
         return jvm.rows_of(df)
 

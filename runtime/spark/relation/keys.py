@@ -25,7 +25,7 @@ from mrql.runtime.spark.expressions.layout import Atom, KeyPart, Layout, atoms, 
 from mrql.runtime.spark.relation.frame import Frame, fit
 from mrql.runtime.spark.relation.relation import Relation
 
-BITS = 62
+LONG_MAX_BITS = 62
 """How many parts one number can tell of."""
 
 
@@ -72,7 +72,7 @@ class Keys:
         """The columns of bits, each with the numbers of the parts that it tells of."""
         parts = range(len(self._parts()))
         sides = ([i for i in parts if i not in self.apart], [i for i in parts if i in self.apart])
-        told = (side[start : start + BITS] for side in sides for start in range(0, len(side), BITS))
+        told = (side[start : start + LONG_MAX_BITS] for side in sides for start in range(0, len(side), LONG_MAX_BITS))
         return ((f"{self.prefix}_missing{n}", each) for n, each in enumerate(told))
 
     def columns(self, value: Layout) -> list[str]:

@@ -25,7 +25,7 @@ from mrql.runtime.spark.relation.file_scans import Scans
 from mrql.runtime.spark.relation.relation import Relation, RelationOp
 from mrql.runtime.spark.session.session import PARTITIONS
 
-PLANS_MAX = 512
+REMEMBERED_MAX_PLANS = 512
 """How many plans a session remembers."""
 
 PLANNED_BEFORE_KEPT = 1
@@ -137,7 +137,7 @@ class Plans:
         if isinstance(found, int):
             found = self._made(relation) if found >= PLANNED_BEFORE_KEPT else found + 1
         self._known[key] = found
-        if len(self._known) > PLANS_MAX:
+        if len(self._known) > REMEMBERED_MAX_PLANS:
             self._known.popitem(last=False)
         return found if isinstance(found, Template) else None
 

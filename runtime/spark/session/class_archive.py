@@ -25,7 +25,7 @@ from mrql.runtime.files.cache_directory import cache_directory, is_own
 SWITCH = "MRQL_CLASS_ARCHIVE"
 """The variable of the environment that turns this `off`, or names a directory."""
 
-MOST_ARCHIVES = 4
+KEPT_MAX_ARCHIVES = 4
 """So many are kept, of some 160 MB each: the ones that were used last."""
 
 ABANDONED_SECONDS = 3600.0
@@ -78,7 +78,7 @@ class Archive:
 
     def _make_room(self) -> None:
         old = sorted(self.directory.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in old[MOST_ARCHIVES - 1 :]:
+        for path in old[KEPT_MAX_ARCHIVES - 1 :]:
             path.unlink(missing_ok=True)
 
 

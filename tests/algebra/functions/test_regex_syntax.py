@@ -8,7 +8,7 @@ import time
 import pytest
 
 from mrql.algebra.functions.regex import wrong_pattern
-from mrql.algebra.functions.regex_syntax import MOST_CHARACTERS, all_but, overlap, ranges
+from mrql.algebra.functions.regex_syntax import PATTERN_MAX_CHARACTERS, all_but, overlap, ranges
 from tests.support.regular import expressions
 
 ALIKE = (
@@ -90,7 +90,7 @@ EXPONENTIAL = (
         "(?=(a+)+b)a",
     ),
     *("((a{1,3}){1,3}){1,9}b", "(a?){30}a{30}", "(a*)*", "(|a)*", "(a*b*)*", "a?" * 30 + "a" * 30, "(a|a)" * 30 + "b"),
-    *("(.*)(.*)(.*)(.*)(.*)x", "(.*a){12}", "a" * (MOST_CHARACTERS + 1), f"({'|'.join('abc' * 60)})*d"),
+    *("(.*)(.*)(.*)(.*)(.*)x", "(.*a){12}", "a" * (PATTERN_MAX_CHARACTERS + 1), f"({'|'.join('abc' * 60)})*d"),
 )
 
 

@@ -14,7 +14,7 @@ import attrs
 
 from mrql.rewrite.plan.circuit import Access
 from mrql.rewrite.plan.threshold import Threshold
-from mrql.runtime.engine.residual import MOST_PAIRS
+from mrql.runtime.engine.residual import COMPARED_MAX_PAIRS
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import Layout, atoms
@@ -145,7 +145,7 @@ def _farthest(numbers: Sequence[str], between: Callable[[str, str], str]) -> str
         return f"array_max(transform({these}, a -> {inner}))"
 
     uneven = "balance <> 0 OR size(new) = 0 OR size(old) = 0"
-    many = f"CAST(size(new) AS BIGINT) * size(old) > {MOST_PAIRS}"
+    many = f"CAST(size(new) AS BIGINT) * size(old) > {COMPARED_MAX_PAIRS}"
     return (
         f"CASE WHEN {uneven} OR {many} THEN {INFINITE}"
         f" ELSE greatest({nearest('new', 'old')}, {nearest('old', 'new')}) END"

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from mrql.algebra.stack import deep
-from mrql.algebra.values.json_text import MOST_NESTED, read, write
+from mrql.algebra.values.json_text import NESTED_MAX_LEVELS, read, write
 from mrql.cli.main import main
-from mrql.runtime.sources.formats.xml import MOST_INSIDE
+from mrql.runtime.sources.formats.xml import NESTED_MAX_ELEMENTS
 
 QUERY = """
 j = source(json, "j", type(<n: long, v: any>));
@@ -42,9 +42,9 @@ def test_a_long_integer_is_no_loop() -> None:
 
 @deep
 def test_levels_of_json() -> None:
-    assert write(read(nested(MOST_NESTED))).count("[") == MOST_NESTED - 1
+    assert write(read(nested(NESTED_MAX_LEVELS))).count("[") == NESTED_MAX_LEVELS - 1
     with pytest.raises(ValueError, match="nested too deeply: more than 999 levels"):
-        read(nested(MOST_NESTED + 1))
+        read(nested(NESTED_MAX_LEVELS + 1))
     with pytest.raises(ValueError, match="nested too deeply: more than 999 levels"):
         read("[" * 100_000 + "]" * 100_000)
 
@@ -56,12 +56,12 @@ def test_deep_files(tmp_path: Path, engine: str, request: pytest.FixtureRequest)
         request.getfixturevalue("spark")
     (tmp_path / "j").mkdir()
     (tmp_path / "x").mkdir()
-    texts = [nested(n) for n in (500, MOST_NESTED, MOST_NESTED + 1)]
+    texts = [nested(n) for n in (500, NESTED_MAX_LEVELS, NESTED_MAX_LEVELS + 1)]
     texts += [
         f'{{"n": {i}, "v": {v}}}\n' for i, v in enumerate(("7" * 4000, "-" + "6" * 1000, "6" * 1001, "1." + "6" * 999))
     ]
     (tmp_path / "j" / "a.json").write_text("".join(texts))
-    for n in (MOST_INSIDE, MOST_INSIDE + 1, 900):
+    for n in (NESTED_MAX_ELEMENTS, NESTED_MAX_ELEMENTS + 1, 900):
         (tmp_path / "x" / f"{n}.xml").write_text("<r>" + "<a>" * (n - 1) + "t" + "</a>" * (n - 1) + "</r>")
     (tmp_path / "q.mrql").write_text(QUERY)
     options = ["--data", str(tmp_path), "--engine", engine, "--format", "json"]
@@ -69,14 +69,19 @@ def test_deep_files(tmp_path: Path, engine: str, request: pytest.FixtureRequest)
     ran = CliRunner().invoke(main, ["run", str(tmp_path / "q.mrql"), *options])
     assert ran.exit_code == 0, ran.output
     values = [deep(json.loads)(line)["value"] for line in ran.stdout.splitlines() if line.startswith("{")]
-    assert sorted(map(tuple, values[0])) == [(1, 9), (3, 18), (500, 999), (MOST_NESTED, 2 * MOST_NESTED - 1)]
+    assert sorted(map(tuple, values[0])) == [
+        (1, 9),
+        (3, 18),
+        (500, 999),
+        (NESTED_MAX_LEVELS, 2 * NESTED_MAX_LEVELS - 1),
+    ]
     assert len(values[2]) == 1
-    assert [row["n"] for row in values[3]] == [500, MOST_NESTED]
+    assert [row["n"] for row in values[3]] == [500, NESTED_MAX_LEVELS]
     aside = [
         json.loads(line)
         for file in (tmp_path / "aside").rglob("malformed.json")
         for line in file.read_text().splitlines()
     ]
     assert sorted((Path(row["file"]).name, row["line"]) for row in aside) == [
-        *((f"{MOST_INSIDE + 1}.xml", 1), ("900.xml", 1), ("a.json", 3), ("a.json", 4), ("a.json", 6))
+        *((f"{NESTED_MAX_ELEMENTS + 1}.xml", 1), ("900.xml", 1), ("a.json", 3), ("a.json", 4), ("a.json", 6))
     ]

@@ -13,7 +13,7 @@ import pytest
 from mrql.runtime.spark.session import class_archive
 from mrql.runtime.spark.session.class_archive import (
     ABANDONED_SECONDS,
-    MOST_ARCHIVES,
+    KEPT_MAX_ARCHIVES,
     SWITCH,
     Archive,
     with_class_archive,
@@ -72,11 +72,11 @@ def test_what_is_whole_is_taken_over(tmp_path: Path) -> None:
 
 def test_there_is_room_for_some(tmp_path: Path) -> None:
     """Those that were used last stay."""
-    for age in range(MOST_ARCHIVES + 2):
+    for age in range(KEPT_MAX_ARCHIVES + 2):
         Archive(tmp_path, f"key{age}").path.write_bytes(b"whole")
         os.utime(tmp_path / f"key{age}.jsa", (1000 - age, 1000 - age))
     Archive(tmp_path, "new").option()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"key{age}.jsa" for age in range(MOST_ARCHIVES - 1)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"key{age}.jsa" for age in range(KEPT_MAX_ARCHIVES - 1)]
 
 
 MAPPED = """
