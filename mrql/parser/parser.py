@@ -35,14 +35,14 @@ QUERY_MAX_CHARACTERS = 1_000_000
 """How long a text is at most."""
 
 
-def parse_program(text: str, name: str = "<query>", *, included: bool = False) -> syntax.Program:
+def parse_program(text: str, name: str = "<query>", *, included: bool = False) -> syntax.Script:
     """The tree of a whole text; `name` is what errors call the text, and the file that it is if it is `included`."""
     return parse_program_at(Source(name, text, included=included), 0)
 
 
-def parse_program_at(source: Source, begin: int) -> syntax.Program:
+def parse_program_at(source: Source, begin: int) -> syntax.Script:
     """The tree of what a text holds from an offset on."""
-    program: syntax.Program = _parse("program", source, begin, len(source.text))
+    program: syntax.Script = _parse("program", source, begin, len(source.text))
     return program
 
 

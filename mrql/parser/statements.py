@@ -16,18 +16,18 @@ from mrql.parser.builder import Builder
 class StatementBuilder(Builder):
     """The rules of statements."""
 
-    def program(self, span: Span, *statements: syntax.Statement) -> syntax.Program:
+    def program(self, span: Span, *statements: syntax.Statement) -> syntax.Script:
         whole = Span(self._source, self._offset, len(self._source.text))
-        return syntax.Program(statements, whole)
+        return syntax.Script(statements, whole)
 
     def expression(self, span: Span, expr: syntax.Expr) -> syntax.Statement:
         return syntax.ExprStatement(expr, span)
 
     def definition(self, span: Span, name: Token, _: Token, expr: syntax.Expr) -> syntax.Statement:
-        return syntax.Definition(str(name), expr, span)
+        return syntax.ValueDef(str(name), expr, span)
 
     def store(self, span: Span, name: Token, expr: syntax.Expr) -> syntax.Statement:
-        return syntax.Store(str(name), expr, span)
+        return syntax.StoreDef(str(name), expr, span)
 
     def store_file(self, span: Span, path: syntax.Expr, expr: syntax.Expr) -> syntax.Statement:
         return syntax.Dump(path, expr, False, span)
@@ -38,10 +38,12 @@ class StatementBuilder(Builder):
     def type_definition(self, span: Span, name: Token, _: Token, type_: syntax.TypeExpr) -> syntax.Statement:
         return syntax.TypeDef(str(name), type_, span)
 
-    def data_definition(self, span: Span, name: Token, _: Token, *constructors: syntax.Constructor) -> syntax.Statement:
+    def data_definition(
+        self, span: Span, name: Token, _: Token, *constructors: syntax.ConstructorDef
+    ) -> syntax.Statement:
         return syntax.DataDef(str(name), constructors, span)
 
-    def constructor(self, span: Span, name: Token, type_: syntax.TypeExpr | None = None) -> syntax.Constructor:
+    def constructor(self, span: Span, name: Token, type_: syntax.TypeExpr | None = None) -> syntax.ConstructorDef:
         match type_:
             case None:
                 args: tuple[syntax.TypeExpr, ...] = ()
@@ -49,7 +51,7 @@ class StatementBuilder(Builder):
                 args = items
             case _:
                 args = (type_,)
-        return syntax.Constructor(str(name), args, span)
+        return syntax.ConstructorDef(str(name), args, span)
 
     def function(self, span: Span, name: Token, *rest: Any) -> syntax.Statement:
         *params, result, body = rest

@@ -36,7 +36,7 @@ class Definitions(ProgramTranslator):
         self.so_far = Program((), self.sources, self.stored)
         """What is defined, by now and by later inputs; the expressions are not kept."""
 
-    def add(self, parse: Callable[[], syntax.Program]) -> tuple[CompiledExpression, ...]:
+    def add(self, parse: Callable[[], syntax.Script]) -> tuple[CompiledExpression, ...]:
         """Defines what a program defines, and returns its expressions.
 
         Raises: UserError at the first thing that is wrong.
@@ -76,7 +76,7 @@ class Definitions(ProgramTranslator):
 
     def statement(self, statement: syntax.Statement) -> None:
         """One statement; the names that it defines are no longer what they were."""
-        if isinstance(statement, syntax.Definition) and isinstance(statement.expr, syntax.SourceExpr):
+        if isinstance(statement, syntax.ValueDef) and isinstance(statement.expr, syntax.SourceExpr):
             # A source has the name of its definition, unless an older one is still in use under that name.
             self.globals.values.pop(statement.name, None)
             self._forget_unused()

@@ -21,7 +21,7 @@ class ExprStatement(Node):
 
 
 @attrs.frozen
-class Definition(Node):
+class ValueDef(Node):
     """`x = e;`: a name for an expression."""
 
     name: str
@@ -30,7 +30,7 @@ class Definition(Node):
 
 
 @attrs.frozen
-class Store(Node):
+class StoreDef(Node):
     """`store x := e;`: evaluated once and kept."""
 
     name: str
@@ -58,7 +58,7 @@ class TypeDef(Node):
 
 
 @attrs.frozen
-class Constructor(Node):
+class ConstructorDef(Node):
     """`C: t` in a `data` statement. A tuple type stands for several arguments, no type for none."""
 
     name: str
@@ -71,7 +71,7 @@ class DataDef(Node):
     """`data N = C: t | D: t;`."""
 
     name: str
-    constructors: tuple[Constructor, ...]
+    constructors: tuple[ConstructorDef, ...]
     span: Span = attrs.field(eq=False, repr=False)
 
 
@@ -148,8 +148,8 @@ class ParserDef(Node):
 
 Statement: TypeAlias = (
     ExprStatement
-    | Definition
-    | Store
+    | ValueDef
+    | StoreDef
     | Dump
     | TypeDef
     | DataDef
@@ -163,7 +163,7 @@ Statement: TypeAlias = (
 
 
 @attrs.frozen
-class Program(Node):
+class Script(Node):
     """A whole text: its statements in order."""
 
     statements: tuple[Statement, ...]

@@ -38,7 +38,7 @@ def foresee(statements: Iterable[syntax.Statement], known: Globals) -> None:
                 known.calls[name] = _calls(body) - {param for param, _ in params}
             case syntax.MacroDef(name, names, body):
                 known.calls[name] = _calls(body) - {*names}
-            case syntax.Definition(name, syntax.Lambda(params, _, body)):
+            case syntax.ValueDef(name, syntax.Lambda(params, _, body)):
                 bound = frozenset().union(*(_variables(pattern) for pattern, _ in params))
                 known.calls[name] = _calls(body) - bound
 

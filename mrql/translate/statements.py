@@ -68,7 +68,7 @@ class ProgramTranslator:
         self.sizes = TermSizes()
         self.includes = Includes()
 
-    def program(self, tree: syntax.Program) -> Program:
+    def program(self, tree: syntax.Script) -> Program:
         self.includes.begin(tree.span.source)
         self.foresee(tree.statements)
         for statement in tree.statements:
@@ -81,20 +81,20 @@ class ProgramTranslator:
         match statement:
             case syntax.ExprStatement(expr):
                 self.queries.append(CompiledExpression(self.answered(expr), expr.span))
-            case syntax.Definition(name, syntax.SourceExpr() as source):
+            case syntax.ValueDef(name, syntax.SourceExpr() as source):
                 if source.format in known.catalog.handed_over and name in self.given:
                     self.given.discard(name)
                     del known.values[name]  # what the program hands over is declared here too
                 self.fresh(name, statement.span)
                 known.values[name] = self.declare(source, name)
-            case syntax.Definition(name, syntax.Lambda(params, result, body)):
+            case syntax.ValueDef(name, syntax.Lambda(params, result, body)):
                 self.fresh(name, statement.span)
                 if written_within(name, known):
                     hint = f"function {name}(x: long): long {{ … }}"
                     message = f"`{name}` calls itself, and says neither what it takes nor what it gives"
                     raise UserError(message, statement.span, hint)
                 known.closures[name] = Closure(params, result, body, Scope(known))
-            case syntax.Definition(name, expr):
+            case syntax.ValueDef(name, expr):
                 self.fresh(name, statement.span)
                 known.values[name] = self.term(expr, name)
             case syntax.TypeDef(name, written):
@@ -112,7 +112,7 @@ class ProgramTranslator:
             case syntax.MacroDef(name):
                 self.fresh(name, statement.span)
                 known.macros[name] = statement
-            case syntax.Store(name, expr):
+            case syntax.StoreDef(name, expr):
                 # What is named: in a query that is kept up to date a value would not stay what it is.
                 self.fresh(name, statement.span)
                 known.values[name] = self.stored[name] = self.answered(expr, name)

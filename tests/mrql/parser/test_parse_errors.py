@@ -252,7 +252,7 @@ def test_deep_texts(title: str) -> None:
     """However deep a text is, it is a tree or an error, never a stack overflow."""
     outcome = outcome_of(parse_program, deep_text(title, 1000))
     if title == "round brackets":
-        assert isinstance(outcome, syntax.Program)
+        assert isinstance(outcome, syntax.Script)
     else:
         assert isinstance(outcome, UserError)
         assert outcome.message == f"nested too deeply: more than {NESTED_MAX_LEVELS} levels"
@@ -260,7 +260,7 @@ def test_deep_texts(title: str) -> None:
 
 def test_a_very_deep_text() -> None:
     """Nor does Python's own stack overflow, where it takes a tree apart."""
-    assert isinstance(outcome_of(parse_program, "(" * 24_000 + "1" + ")" * 24_000), syntax.Program)
+    assert isinstance(outcome_of(parse_program, "(" * 24_000 + "1" + ")" * 24_000), syntax.Script)
     assert isinstance(outcome_of(parse_program, "- " * 50_000 + "1"), UserError)
 
 

@@ -263,7 +263,7 @@ def test_aggregations_are_plain_calls(word: str) -> None:
 @pytest.mark.parametrize("word", ["data", "step", "limit", "group", "order", "by", "store", "count", "source", "desc"])
 def test_soft_words_are_names(word: str) -> None:
     """A word with a meaning in some places is a name in the others."""
-    assert syntax.Definition(word, number(1), NOWHERE) == statement(f"{word} = 1;")
+    assert syntax.ValueDef(word, number(1), NOWHERE) == statement(f"{word} = 1;")
     assert syntax.Binary(syntax.BinaryOp.ADD, number(1), name(word), NOWHERE) == parse_expression(f"1 + {word}")
 
 
@@ -525,9 +525,9 @@ def test_types(text: str, expected: syntax.TypeExpr) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("x = 1;", syntax.Definition("x", number(1), NOWHERE)),
+        ("x = 1;", syntax.ValueDef("x", number(1), NOWHERE)),
         ("x;", syntax.ExprStatement(name("x"), NOWHERE)),
-        ("store x := 1;", syntax.Store("x", number(1), NOWHERE)),
+        ("store x := 1;", syntax.StoreDef("x", number(1), NOWHERE)),
         ('store "f" from x;', syntax.Dump(string("f"), name("x"), False, NOWHERE)),
         ('dump "f" from x;', syntax.Dump(string("f"), name("x"), True, NOWHERE)),
         ("type t = int;", syntax.TypeDef("t", named("int"), NOWHERE)),
@@ -558,9 +558,9 @@ def test_statements(text: str, expected: syntax.Statement) -> None:
 
 def test_data_types() -> None:
     """A constructor has no argument, one, or as many as its tuple type."""
-    leaf = syntax.Constructor("Leaf", (named("int"),), NOWHERE)
-    node = syntax.Constructor("Node", (named("T"), named("T")), NOWHERE)
-    nil = syntax.Constructor("Nil", (), NOWHERE)
+    leaf = syntax.ConstructorDef("Leaf", (named("int"),), NOWHERE)
+    node = syntax.ConstructorDef("Node", (named("T"), named("T")), NOWHERE)
+    nil = syntax.ConstructorDef("Nil", (), NOWHERE)
     assert syntax.DataDef("T", (leaf, node, nil), NOWHERE) == statement("data T = Leaf: int | Node: (T, T) | Nil;")
 
 
@@ -594,7 +594,7 @@ def test_imports(
 def test_comments_and_empty_statements() -> None:
     """Comments count as space, the last semicolon may be missing, and more of them than needed do no harm."""
     program = parse_program("// first\nx = 1; /* a\n* comment **/ ;\ny // no semicolon")
-    assert (syntax.Definition("x", number(1), NOWHERE), syntax.ExprStatement(name("y"), NOWHERE)) == program.statements
+    assert (syntax.ValueDef("x", number(1), NOWHERE), syntax.ExprStatement(name("y"), NOWHERE)) == program.statements
     assert parse_program("").statements == ()
 
 
@@ -606,7 +606,7 @@ def test_spans() -> None:
     text = "x = 1;\ny = (a + b) *\n  f(c)#0;\n"
     first, second = parse_program(text, "q.mrql").statements
     assert (first.span.text, first.span.line, first.span.column) == ("x = 1", 1, 1)
-    assert isinstance(second, syntax.Definition)
+    assert isinstance(second, syntax.ValueDef)
     assert isinstance(second.expr, syntax.Binary)
     left, right = second.expr.left, second.expr.right
     assert left.span.text == "(a + b)"
