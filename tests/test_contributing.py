@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from lark import Lark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+import mrql
 import mrql.parser.parser
 from mrql import streams, syntax
 from mrql.algebra import build as b
@@ -26,7 +27,7 @@ from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.catalog import ADAPTER, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import strings
-from mrql.algebra.terms import If
+from mrql.algebra.terms import If, Term
 from mrql.algebra.values.values import Bag
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
@@ -41,11 +42,22 @@ from mrql.runtime.sources import source
 from mrql.runtime.sources.formats.formats import FORMATS
 from mrql.runtime.sources.source import CONNECTORS
 from mrql.runtime.spark.expressions import aggregates
+from mrql.runtime.spark.io.collect import collect_value
 from mrql.testing import check_adapter
 from mrql.translate import calls, collection_functions, expression
-from tests.support.documents import fences
+from tests.support.documents import DOCS, fences
 
 EXAMPLES = {name: text for kind, name, text in fences("contributing.md") if kind in ("python", "lark")}
+
+TABLES = {
+    "mrql/translate/expression.py",
+    "rewrite/pipeline.py",
+    "runtime/sinks/places.py",
+    "runtime/sources/formats/formats.py",
+    "runtime/sources/source.py",
+    "runtime/spark/io/formats.py",
+}
+"""The files in which an example is a line, or a case, of a table."""
 
 TEXT = b"one\nfish\n\ntwo\n\n\n\nred fish\n"
 PARAGRAPHS = Bag(["one\nfish", "two", "red fish"])
@@ -68,6 +80,13 @@ def entry(name: str, table: ModuleType) -> object:
     return eval(compile(last, name, "eval"), known)
 
 
+def line(name: str, module: ModuleType) -> dict[str, Any]:
+    """What an example adds to a table: a key, and what a module calls its value."""
+    found = eval("{" + EXAMPLES[name] + "}", dict(vars(module)))
+    assert isinstance(found, dict)
+    return found
+
+
 def answer(text: str) -> object:
     program = compile_over_files(text)
     return ReferenceBatchJob(program).answer(program.queries[-1])
@@ -80,6 +99,20 @@ def answer_on_spark(text: str, spark: SparkSession) -> object:
         return runner.answer(program.queries[-1])
     finally:
         runner.close()
+
+
+def test_the_table_counts_the_examples() -> None:
+    """Of each thing that is added: the files, but for those with tables, and the lines in these."""
+    text = (DOCS / "contributing.md").read_text(encoding="utf-8")
+    counted = re.findall(r"^\| \[(.+)\]\(#(.+)\) \| (\d+).* \| (\d*) ?\|$", text, re.MULTILINE)
+    sections = dict(re.findall(r"^### ([^\n]+)\n(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert [title.lower() for title in sections] == [what for what, *_ in counted]
+    for (what, anchor, files, lines), section in zip(counted, sections.values(), strict=True):
+        assert anchor == what.replace(" ", "-")
+        names = re.findall(r"^```(?:python|lark) (\S+)$", section, re.MULTILINE)
+        in_tables = [name for name in names if name in TABLES]
+        assert (len({*names} - TABLES), len(in_tables)) == (int(files), int(lines or 0)), what
+        assert all(len(EXAMPLES[name].splitlines()) <= 2 for name in in_tables)
 
 
 @pytest.fixture
@@ -97,7 +130,8 @@ def aggregation(monkeypatch: pytest.MonkeyPatch) -> None:
 def file_format(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A directory with a file of the format, which is added."""
     module = added(monkeypatch, "runtime/sources/formats/paragraphs.py")
-    monkeypatch.setitem(FORMATS, "paragraphs", module.PARAGRAPHS)
+    for name, made in line("runtime/sources/formats/formats.py", module).items():
+        monkeypatch.setitem(FORMATS, name, made)
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "1.txt").write_bytes(TEXT)
     return tmp_path / "texts"
@@ -136,28 +170,49 @@ def monoid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(aggregates.SQL, made.name, sql)  # type: ignore[index]
 
 
+def bits() -> Term:
+    """The bits of each key, which are a merge of its values."""
+    pairs = b.stream("S", ty.BagType(ty.TupleType((ty.LONG, ty.LONG))))
+    return b.cmap(lambda k, vs: b.single((k, b.reduce("xor", vs))), b.group_by(pairs))
+
+
 @pytest.mark.usefixtures("monoid")
 def test_a_monoid() -> None:
     """Rows come and go; what is left of each bit is what is there an odd number of times."""
-    pairs = b.stream("S", ty.BagType(ty.TupleType((ty.LONG, ty.LONG))))
-    bits = b.cmap(lambda k, vs: b.single((k, b.reduce("xor", vs))), b.group_by(pairs))
     arriving = [{"S": ZSet.of([(1, 5), (1, 3), (2, 4)])}, {"S": ZSet.of([(1, 8)]) - ZSet.of([(1, 5), (2, 4)])}]
-    first, then = streams.maintained(bits, arriving)
+    first, then = streams.maintained(bits(), arriving)
     assert first == ZSet.of([(1, 6), (2, 4)])
     assert then == ZSet.of([(1, 11)]) - ZSet.of([(1, 6), (2, 4)])
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("scalar_function", "aggregation")
+@pytest.mark.usefixtures("monoid")
+def test_a_monoid_on_spark(spark: SparkSession) -> None:
+    """Likewise, of rows that are there several times, too."""
+    query = mrql.compile(bits())
+
+    def rows(*pairs: tuple[int, int]) -> DataFrame:
+        return spark.createDataFrame([*pairs], "_1 long, _2 long")
+
+    with query.view(spark) as view:
+        view.apply(S=rows((1, 5), (1, 3), (2, 4), (3, 7), (3, 7), (3, 7)))
+        assert collect_value(view.answer(), query.type) == Bag([(1, 6), (2, 4), (3, 7)])
+        view.apply(S=mrql.Delta(insert=rows((1, 8)), delete=rows((1, 5), (2, 4), (3, 7))))
+        assert collect_value(view.answer(), query.type) == Bag([(1, 11), (3, 0)])
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("scalar_function", "aggregation", "construct")
 def test_on_spark(file_format: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The function, the aggregation and the format in one query."""
+    """The function, the aggregation, the format and the construct in one query."""
     from mrql.runtime.spark.io import formats
 
     module = added(monkeypatch, "runtime/spark/io/paragraphs.py")
-    monkeypatch.setitem(formats.FORMATS, "paragraphs", module.PARAGRAPHS)
+    for name, made in line("runtime/spark/io/formats.py", module).items():
+        monkeypatch.setitem(formats.FORMATS, name, made)
     rows = f'source(paragraphs, "{file_format}")'
-    text = f"select (n, spread(select code(q) from q in p)) from p in {rows} group by n: length(p);"
-    assert answer_on_spark(text, spark) == answer(text) == Bag([(8, 3), (3, 0)])
+    text = f"select (n, #(p), spread(select code(q) from q in p)) from p in {rows} group by n: length(p);"
+    assert answer_on_spark(text, spark) == answer(text) == Bag([(8, 2, 3), (3, 1, 0)])
     (file_format / "2.txt").write_bytes(b"fine\n\n\xff\n")
     with pytest.raises(UserError, match=r"2.txt:3"):
         answer_on_spark(text, spark)
@@ -183,8 +238,9 @@ def test_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not chosen("10 / v > 1")
 
 
-def test_a_construct(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is read, has a value wherever an expression may stand, and an error of its own."""
+@pytest.fixture
+def construct(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The language, with it."""
     text = resources.files("mrql.parser").joinpath("grammar.lark").read_text(encoding="utf-8")
     first = re.search(r"^\?term: .*\n", text, re.MULTILINE)
     assert first is not None
@@ -218,6 +274,10 @@ def test_a_construct(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(compile(edited, "expression.py", "exec", flags=__future__.annotations.compiler_flag), known)
     monkeypatch.setattr(expression, "_translate", known["_translate"])
 
+
+@pytest.mark.usefixtures("construct")
+def test_a_construct() -> None:
+    """It is read, has a value wherever an expression may stand, and an error of its own."""
     assert answer("#(select x from x in {1, 2, 3} where x > 1) + #([4]);") == 3
     assert answer("select (k, #(v)) from (k, v) in {(1, 3), (1, 9), (2, 5)} group by k;") == Bag([(1, 2), (2, 1)])
     with pytest.raises(UserError, match=r"`#\(e\)` is the number of elements of a collection, not of int"):
