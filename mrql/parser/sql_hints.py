@@ -24,7 +24,7 @@ SAME = "write `a = b or is_null(a) and is_null(b)`"
 AS_A_TYPE = "write `e as date`, or as another type"
 LATER = "write `add_days(d, 1)`, `add_months`, or `add_hours` of a timestamp"
 PARTS = "take a part of a list: `(select … order by …)[10:19]`"
-NAMED = "what is named needs no word before it: `x = 3;`, or in an expression `let x = 3 in x + 1`"
+NO_WORD = "what is named needs no word before it: `x = 3;`, or in an expression `let x = 3 in x + 1`"
 OPERANDS = r"(?!from\b)[\w\"'({\[]"
 """How what is no clause goes on, so that a name of a column is not taken for an operator."""
 COUNT = "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`"
@@ -136,8 +136,8 @@ HABITS: tuple[Habit, ...] = (
         r"(?:^|;|\n)\s*(def|define|fn|func?|proc|procedure|sub)\s+",
     ),
     Habit("the body is the value: leave out `return`", before=r"\breturn\s+"),
-    Habit(NAMED, before=r"(?:^|;|\n)\s*(set|var|val|const|final|auto|declare)\s+"),
-    Habit(NAMED, r";|\Z", r"(?:^|;|\n)\s*let\s+\w+\s*=[^;]*"),
+    Habit(NO_WORD, before=r"(?:^|;|\n)\s*(set|var|val|const|final|auto|declare)\s+"),
+    Habit(NO_WORD, r";|\Z", r"(?:^|;|\n)\s*let\s+\w+\s*=[^;]*"),
     Habit(
         "`mrql explain FILE` shows what a batch costs; in the shell it is `:explain e`",
         before=r"(?:^|;|\n)\s*explain\s+",

@@ -181,4 +181,4 @@ def tokens(text: str) -> list[Token]:
 
 def in_head(before: str) -> bool:
     """Whether the names at a place may be bound behind it."""
-    return before.count("select") > len(re.findall(r"\bfrom\b", before))
+    return before.count("select") > len(re.findall(r"\bfrom\b", re.sub(r"^dump\s+\S+\s+from\b", "", before)))
