@@ -11,7 +11,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
-from mrql.parser.lexer import IN_BACKQUOTES, NAMES_NO_FIELD
+from mrql.parser.lexer import IN_BACKQUOTES, NAMES_NO_FIELD, begins_an_item
 from mrql.parser.sql_hints import IF, WHOLE, comment_hint, generator_hint, head_hint, sql_hint
 
 # How the terminals of the grammar are called in front of people. Those that are left out begin an expression, a
@@ -251,7 +251,7 @@ def _begins_an_item(open_tokens: list[Token]) -> bool:
     """Whether an item of a select begins behind these."""
     *others, last = [token.type for token in open_tokens]
     within = next((kind for kind in reversed(others) if kind in {"_SELECT", "_FROM", *BRACKETS}), "")
-    return last in {"_SELECT", "DISTINCT"} or (last == "_COMMA" and within == "_SELECT")
+    return begins_an_item(last, within)
 
 
 def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_tokens: list[Token]) -> str | None:

@@ -121,7 +121,7 @@ def _freed(token: Token, previous: str, innermost: str) -> Token:
         name = named(token[1:-1])
     except UnicodeDecodeError:
         raise RefusedToken("the name holds half a surrogate pair", token, IN_BACKQUOTES) from None
-    if _begins_an_item(previous, innermost):
+    if begins_an_item(previous, innermost):
         return token.update(type="FIELD_NAME", value=name)
     if not _names_a_field(previous, innermost):
         raise RefusedToken(NAMES_NO_FIELD, token, IN_BACKQUOTES)
@@ -132,5 +132,6 @@ def _names_a_field(previous: str, innermost: str) -> bool:
     return previous in {"_DOT", "_AT", "_RECORD_START"} or (previous == "_COMMA" and innermost == "_RECORD_START")
 
 
-def _begins_an_item(previous: str, innermost: str) -> bool:
+def begins_an_item(previous: str, innermost: str) -> bool:
+    """Whether an item of a select begins behind a token, by the bracket that is open there."""
     return previous in {"_SELECT", "DISTINCT"} or (previous == "_COMMA" and innermost == "_SELECT")
