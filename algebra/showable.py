@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import unicodedata
+from collections.abc import Callable
 from urllib.parse import unquote
 
 ADDRESS = re.compile(
@@ -110,12 +111,7 @@ def escaped(text: str, kept: str = "") -> str:
     >>> print(escaped("a\x1b[2J\u202eb\n"))
     a\x1b[2J\u202eb\n
     """
-    if text.isprintable():
-        return text
-    return "".join(
-        character.encode("unicode_escape").decode() if character not in kept and _is_control(character) else character
-        for character in text
-    )
+    return _without_controls(text, kept, lambda character: character.encode("unicode_escape").decode())
 
 
 def numbered(text: str, kept: str = "") -> str:
@@ -124,10 +120,14 @@ def numbered(text: str, kept: str = "") -> str:
     >>> print(numbered("a\x9b\u202e\U000e0001"))
     a\u009b\u202e\udb40\udc01
     """
+    return _without_controls(text, kept, _number)
+
+
+def _without_controls(text: str, kept: str, written: Callable[[str], str]) -> str:
     if text.isprintable():
         return text
     return "".join(
-        _number(character) if character not in kept and _is_control(character) else character for character in text
+        written(character) if character not in kept and _is_control(character) else character for character in text
     )
 
 

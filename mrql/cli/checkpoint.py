@@ -11,9 +11,8 @@ from typing import Any
 
 import click
 
-from mrql.algebra.showable import numbered
 from mrql.cli.exit_codes import reports_errors
-from mrql.output.terminal import say
+from mrql.output.terminal import say, say_document
 from mrql.runtime.checkpoint.inspect import committed, compact, faults, reference_writer, unreadable
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import FORMAT, Manifest, SavedRun, SavedSource
@@ -37,7 +36,7 @@ def show(directory: Path, output_format: str) -> None:
     """Say what is committed: the batch, tables with their runs, sources with what was consumed, versions."""
     manifest, slots = committed(directory), slot_notes(directory)
     if output_format == "json":
-        say(numbered(json.dumps(document(manifest, slots), ensure_ascii=False, indent=2), "\n"))
+        say_document(document(manifest, slots))
     else:
         say("\n".join([*lines(manifest), *(["", *map(_named, slots)] if slots else [])]))
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from mrql.algebra.showable import numbered
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import TRUSTED, loop_options
@@ -22,7 +20,7 @@ from mrql.explain import (
 )
 from mrql.jobs.planning import plan_options
 from mrql.output.tables import type_name
-from mrql.output.terminal import say
+from mrql.output.terminal import say, say_document
 from mrql.rewrite.pipeline import plan_query
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
@@ -67,7 +65,7 @@ def explain(
     if as_json or common.as_json:
         described = (lambda trace: {"passes": passes_document(trace)}) if passes else explain_json
         documents = [{"line": q.span.line, "type": type_name(q.type), **described(t)} for q, t in traces]
-        say(numbered(json.dumps(documents, ensure_ascii=False, indent=2), "\n"))
+        say_document(documents)
         return
     for query, trace in traces:
         say(f"── {query.span.source.name}:{query.span.line}: {type_name(query.type)}\n")
