@@ -254,10 +254,8 @@ class Query:
         """
         from mrql.runtime.spark.io.change_frames import ChangeFeed
 
-        row = self.row(name)
-        if not is_in_python(rows):
-            must_be_a_frame(name, rows, streaming=None)
-        return ChangeFeed.of(name, rows, row, spark)
+        found = self.wrapping(name, rows)
+        return None if found is None else ChangeFeed.of(name, rows, found, self.row(name), spark)
 
     def table(self, name: str, rows: Rows, spark: SparkSession) -> Frame:
         """All rows of a stream or a table, as its type has them. Changes are none: what they are changes of is missing.

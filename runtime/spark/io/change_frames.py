@@ -83,14 +83,11 @@ class ChangeFeed:
     row: ty.RecordType
 
     @staticmethod
-    def of(name: str, rows: DataFrame | Any, row: Type, spark: SparkSession) -> ChangeFeed | None:
-        """The changes of rows of a type, where that is what a frame has, of Spark or in this process (`wrapping_of`).
+    def of(name: str, rows: DataFrame | Any, wrapping: Wrapping, row: Type, spark: SparkSession) -> ChangeFeed:
+        """The changes of rows of a type that lie so in a frame, of Spark or in this process (`wrapping_of`).
 
         Raises: UserError where a column is missing, or cannot be given to Spark.
         """
-        wrapping = wrapping_of(rows, row)
-        if wrapping is None:
-            return None
         assert isinstance(row, ty.RecordType)
         envelope, inside = wrapping.envelope, wrapping.inside
         if not isinstance(rows, DataFrame):
