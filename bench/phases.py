@@ -1,16 +1,20 @@
-"""Where the time of a batch goes: what Spark is asked to compute, and all that is planned before it."""
+"""Where the time of a batch goes: what is planned for it, what is waited for, and what Spark's tasks take."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 from unittest.mock import patch
 
+from pyspark.sql import SparkSession
+
 import mrql
 from mrql.runtime.spark import jvm
+from mrql.runtime.spark.jvm.handles import items
 
 
 class Phases:
@@ -22,16 +26,16 @@ class Phases:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """A batch: whatever is none of the phases in it is planning."""
+        """A batch: whatever is none of the phases in it is planning, beside which Spark may compute the states."""
         self._batch = {}
         start = time.perf_counter()
 
-        def timed(*arguments: Any) -> list[int]:
-            with self.phase("computing the states"):
-                return plain(*arguments)
+        def timed(job: jvm.Job) -> list[int]:
+            with self.phase("waiting for the states"):
+                return plain(job)
 
-        plain = jvm.compute_all
-        with patch.object(jvm, "compute_all", timed):
+        plain = jvm.Job.counts
+        with patch.object(jvm.Job, "counts", timed):
             yield
         whole = (time.perf_counter() - start) * 1000
         self._batch["planning"] = whole - sum(self._batch.values())
@@ -41,14 +45,46 @@ class Phases:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """A part of a batch."""
-        start = time.perf_counter()
+        """A part of a batch. What is waited for in it is no part of it."""
+        start, waited = time.perf_counter(), sum(self._batch.values())
         yield
-        self._batch[name] = self._batch.get(name, 0.0) + (time.perf_counter() - start) * 1000
+        others = sum(self._batch.values()) - waited
+        self._batch[name] = self._batch.get(name, 0.0) + (time.perf_counter() - start) * 1000 - others
 
     def last(self, count: int) -> dict[str, float]:
         """The medians over the last batches."""
         return {name: median(values[-count:]) for name, values in self.milliseconds.items()}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What Spark was given to do: stages that ran, and the milliseconds of CPU time of their tasks."""
+
+    stages: int
+    milliseconds: float
+
+
+class WorkLog:
+    """What Spark does from some moment on, as it notes it down itself."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context: Any = spark.sparkContext._jsc.sc()
+        self._before = {job.jobId() for job in self._jobs()}
+
+    def work(self) -> Work:
+        """All that was done since then. Spark forgets all but the last thousand stages."""
+        stages = {stage for job in self._jobs() if job.jobId() not in self._before for stage in items(job.stageIds())}
+        ran = [data for data in map(self._context.statusStore().lastStageAttempt, stages) if _has_run(data)]
+        return Work(len(ran), sum(data.executorCpuTime() for data in ran) / 1e6)
+
+    def _jobs(self) -> Iterator[Any]:
+        self._context.listenerBus().waitUntilEmpty()
+        return items(self._context.statusStore().jobsList(None))
+
+
+def _has_run(stage: Any) -> bool:
+    """Not left out, as one is whose rows are there already."""
+    return str(stage.status()) == "COMPLETE"
 
 
 def states(view: mrql.View) -> dict[str, int]:

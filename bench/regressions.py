@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from statistics import median
 
@@ -65,12 +66,13 @@ def _tpch(before: Mapping[str, float], directory: Path, report: Callable[[str], 
 
 
 def kept(lines: list[str]) -> dict[str, float]:
-    """The first figure of each row of a table.
+    """The first figure of each row of the first table.
 
-    >>> kept(["| a total | mrql, ms |", "|---|---:|", "| few | 127 | 211 |", "| mean | | 2 |"])
+    >>> kept(["| a total | mrql, ms |", "|---|---:|", "| few | 127 | 211 |", "| mean | | 2 |", "", "| few | 3 |"])
     {'few': 127.0}
     """
-    rows = (re.match(r"\| ([^|]+) \| ([0-9.]+) \|", line) for line in lines)
+    table = takewhile(lambda line: line.startswith("|"), dropwhile(lambda line: not line.startswith("|"), lines))
+    rows = (re.match(r"\| ([^|]+) \| ([0-9.]+) \|", line) for line in table)
     return {row[1]: float(row[2]) for row in rows if row is not None}
 
 

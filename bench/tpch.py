@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 import mrql
 from bench.contender import alone, fast_directory, spark_session
 from bench.outcome import Outcome, Target, check_rows
+from bench.phases import Phases, WorkLog
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.jobs.loading import compile_over_files
@@ -65,6 +66,32 @@ class Measured:
     milliseconds: tuple[float, ...]
     answer: tuple[tuple[Any, ...], ...]
     stored: int
+    profile: Profile | None = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where the time of a batch goes, of those that count: milliseconds in the median, and in the mean the stages that
+    ran and the CPU time of their tasks."""
+
+    planning: float
+    waiting: float
+    answering: float
+    stages: float
+    tasks: float
+
+    @staticmethod
+    def of(phases: Phases, log: WorkLog, batches: int) -> Profile:
+        spent, work = phases.last(batches), log.work()
+        waiting = spent.get("waiting for the states", 0.0)
+        return Profile(spent["planning"], waiting, spent[ANSWER], work.stages / batches, work.milliseconds / batches)
+
+    @property
+    def line(self) -> str:
+        return f"{self.planning:.0f} | {self.waiting:.0f} | {self.answering:.0f} | {self.stages:.1f} | {self.tasks:.0f}"
+
+
+ANSWER = "the answer"
 
 
 class Query:
@@ -102,17 +129,21 @@ def ours(name: str, data: Path, setting: Setting) -> Measured:
         deleted = {table: _parts(tables[table], KEYS[table], go, rows[table]) for table in moving}
         later = [key for keys in come for key in keys]
         first = {t: _without(tables[t], KEYS[t], later) if t in KEYS else tables[t] for t in streams}
-        prepared, spent = _stored(spark), []
+        prepared, phases = _stored(spark), Phases()
         with query.compiled.view(spark, **fixed) as view:
             view.apply(**{table: mrql.Delta(_fitted(df, rows[table])) for table, df in first.items()})
             view.answer().collect()
+            log = WorkLog(spark)
             for batch in range(setting.batches):
+                log = WorkLog(spark) if batch == setting.warm else log
                 deltas = {table: mrql.Delta(inserted[table][batch], deleted[table][batch]) for table in moving}
-                started = perf_counter()
-                view.apply(**deltas)
-                answer = view.answer().collect()
-                spent.append((perf_counter() - started) * 1000)
-            return Measured(tuple(spent), tuple(map(tuple, answer)), _stored(spark) - prepared)
+                with phases.batch():
+                    view.apply(**deltas)
+                    with phases.phase(ANSWER):
+                        answer = view.answer().collect()
+            profile = Profile.of(phases, log, setting.batches - setting.warm)
+            stored = _stored(spark) - prepared
+            return Measured(tuple(phases.milliseconds["all"]), tuple(map(tuple, answer)), stored, profile)
 
 
 def recomputed(name: str, data: Path, setting: Setting) -> Measured:
@@ -201,6 +232,7 @@ class Compared:
 
     milliseconds: tuple[float, float, float]
     bytes_a_row: tuple[float, float, float]
+    profile: Profile
 
     @property
     def of_spark(self) -> float:
@@ -237,7 +269,9 @@ def compared(name: str, data: Path, setting: Setting, rounds: int) -> Compared:
     )
     rows = sum(pq.read_metadata(data / f"{table}.parquet").num_rows for table in Query(name).rows)
     kept = [each[-1].stored / rows for each in (found, spark, duck)]
-    return Compared((batch, again, elsewhere), (kept[0], kept[1], kept[2]))
+    profile = found[-1].profile
+    assert profile is not None
+    return Compared((batch, again, elsewhere), (kept[0], kept[1], kept[2]), profile)
 
 
 def run_small(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
@@ -305,6 +339,12 @@ def _lines(found: Mapping[str, Compared]) -> list[str]:
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
         *(f"| {name} | {each.line} |" for name, each in found.items()),
         f"| geometric mean | | | {mean:.2f} × | | {beside:.2f} × | | | |",
+        "",
+        "Where the time of a batch goes:",
+        "",
+        "| query | planning, ms | waiting for the states, ms | the answer, ms | stages | CPU time of tasks, ms |",
+        "|---|---:|---:|---:|---:|---:|",
+        *(f"| {name} | {each.profile.line} |" for name, each in found.items()),
     ]
 
 
