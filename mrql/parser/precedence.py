@@ -14,6 +14,7 @@ from lark import Token
 from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
+from mrql.parser.sql_hints import EACH_TIME
 
 
 @attrs.frozen
@@ -86,12 +87,15 @@ class Chain:
         self._operators: list[InfixOperator] = []
 
     def build(self, items: Iterable[Any]) -> syntax.Expr:
+        operator: Token | None = None
         after_operand = False
         for item in items:
             if isinstance(item, Token):
                 self._push(item, prefix=not after_operand)
-                after_operand = False
+                operator, after_operand = item, False
             else:
+                if operator is not None and operator.type == "SET_OPERATOR":
+                    _refuse_quantifier(operator.lower(), item)
                 self._operands.append(item)
                 after_operand = True
         while self._operators:
@@ -144,3 +148,33 @@ class Chain:
 
     def _span(self, token: Token) -> Span:
         return Span(self._source, self._offset + (token.start_pos or 0), self._offset + (token.end_pos or 0))
+
+
+def _refuse_quantifier(operator: str, right: syntax.Expr) -> None:
+    """Raises: UserError for `X union all (Y)` and `X union distinct (Y)`, in SQL a quantifier of the operator, in whose
+    place a function would be called here."""
+    called = _first_call(right)
+    if called is None:
+        return
+    match called.span.text[: len(called.function)].lower():
+        case "distinct":
+            problem = f"`{operator} distinct` may be of both sides, or of the right one"
+            once = f"each element once is `distinct(X {operator} Y)`"
+            right_alone = "; `X union (distinct(Y))` has those of `Y` once" if operator == "union" else ""
+            raise UserError(problem, called.span, once + right_alone)
+        case "all" if operator == "union":
+            raise UserError("`union` keeps all elements of both sides", called.span, "leave out `all`")
+        case "all":
+            problem = f"`{operator}` keeps or drops an element of the left side each time that it is there"
+            raise UserError(problem, called.span, EACH_TIME)
+        case _:
+            return
+
+
+def _first_call(expr: syntax.Expr) -> syntax.Call | None:
+    """The call that an expression begins with; one in brackets begins with these."""
+    first: syntax.Node | None = expr
+    while first is not None and not isinstance(first, syntax.Call):
+        start = first.span.start
+        first = next((child for child in syntax.children(first) if child.span.start == start), None)
+    return first

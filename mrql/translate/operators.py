@@ -11,7 +11,6 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.terms import Lit, Term, Union
-from mrql.parser.sql_hints import EACH_TIME
 from mrql.translate.coercion import coerce
 from mrql.translate.data_types import compared
 from mrql.translate.json_values import met
@@ -38,7 +37,6 @@ BINARY: dict[syntax.BinaryOp, Function] = {
     syntax.BinaryOp.AND: fn.AND,
     syntax.BinaryOp.OR: fn.OR,
 }
-KEPT = (syntax.BinaryOp.EXCEPT, syntax.BinaryOp.INTERSECT)
 COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
 
 
@@ -53,12 +51,6 @@ def unary(expr: syntax.Unary, scope: Scope) -> Term:
 
 
 def binary(expr: syntax.Binary, scope: Scope) -> Term:
-    if expr.op is syntax.BinaryOp.UNION and isinstance(expr.right, syntax.Call) and expr.right.function == "all":
-        # As SQL has it, with what follows in brackets.
-        raise UserError("`union` keeps all elements of both sides", expr.right.span, "leave out `all`")
-    if expr.op in KEPT and isinstance(expr.right, syntax.Call) and expr.right.function == "all":
-        problem = f"`{expr.op.value}` keeps or drops an element of the left side each time that it is there"
-        raise UserError(problem, expr.right.span, EACH_TIME)
     _no_null_beside(expr)
     left, right = met(expr.op, scope.translate(expr.left), scope.translate(expr.right))
     left, right = met_by_times(expr.op, left, right)
