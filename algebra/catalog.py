@@ -14,7 +14,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.envelope import Envelope
 from mrql.algebra.functions.number_locales import NumberLocale, number_locale
-from mrql.algebra.functions.time_patterns import FieldPattern, field_pattern
+from mrql.algebra.functions.time_reading import TimePattern, field_pattern
 from mrql.algebra.row_key import RowKey
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
@@ -163,7 +163,7 @@ class CsvOptions:
     comment: str | None = None
     """The character that lines begin with that are no records; one in a field in quotes does not."""
     date_format: str | None = None
-    """The pattern that dates are written by (`algebra.functions.time_patterns`)."""
+    """The pattern that dates are written by (`algebra.functions.time_reading`)."""
     timestamp_format: str | None = None
     """The pattern that timestamps are written by."""
     date_formats: tuple[tuple[str, str], ...] = ()
@@ -190,7 +190,7 @@ class CsvOptions:
             return dict(self.date_formats).get(column, self.date_format)
         return dict(self.timestamp_formats).get(column, self.timestamp_format) if t == ty.TIMESTAMP else None
 
-    def time_pattern(self, t: Type, column: str) -> FieldPattern | None:
+    def time_pattern(self, t: Type, column: str) -> TimePattern | None:
         """The same, read."""
         written = self.time_format(t, column)
         return None if written is None else field_pattern(written, t)

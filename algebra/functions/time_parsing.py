@@ -48,9 +48,13 @@ def timestamp_sql(text: str) -> str:
     trimmed = f"regexp_replace({text}, '^\\\\s+|\\\\s+\\\\z', '')"
     with_seconds = f"regexp_replace({trimmed}, '^(.{{16}})(?!:)', '$1:00')"
     zoned = f"if({text} RLIKE '{_escaped(ZONE_TEXT)}\\\\s*\\\\z', {with_seconds}, concat({with_seconds}, 'Z'))"
-    whole = f"try_cast(if({text} RLIKE ':', {zoned}, concat({trimmed}, ' 00:00:00Z')) AS TIMESTAMP)"
-    found = _clock(_in_range(f"unix_micros({whole})"))
+    found = zoned_sql(f"if({text} RLIKE ':', {zoned}, concat({trimmed}, ' 00:00:00Z'))")
     return f"if({text} RLIKE '^\\\\s*{_escaped(TIMESTAMP_TEXT)}\\\\s*\\\\z', {found}, NULL)"
+
+
+def zoned_sql(text: str) -> str:
+    """The timestamp of a text with seconds and a zone, and missing where it is none."""
+    return _clock(_in_range(f"unix_micros(try_cast({text} AS TIMESTAMP))"))
 
 
 def parsed_date_sql(text: str, at: str) -> str:

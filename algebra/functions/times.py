@@ -13,7 +13,7 @@ from typing import Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
-from mrql.algebra.functions import time_patterns
+from mrql.algebra.functions import time_reading, time_writing
 from mrql.algebra.functions.conversion import convert
 from mrql.algebra.functions.function import Function, Sql, clamped, fails, version
 from mrql.algebra.functions.sql_text import text_of
@@ -134,7 +134,7 @@ def _made_sql(*fields: str) -> str:
 
 def _read_sql(kind: str) -> Sql:
     def sql(text: str, pattern: str, at: str) -> str:
-        read = f"CAST({time_patterns.read_sql(text, text_of(pattern))} AS {kind})"
+        read = f"CAST({time_reading.read_sql(text, text_of(pattern))} AS {kind})"
         wrong = fails(at, '"{}" is not written as {}', text, pattern)
         return f"CASE WHEN {text} IS NULL THEN NULL WHEN {read} IS NULL THEN {wrong} ELSE {read} END"
 
@@ -307,8 +307,8 @@ TIMES: tuple[Function, ...] = (
         (
             version(
                 "timestamp, string -> string",
-                time_patterns.written,
-                lambda t, pattern, at: time_patterns.written_sql(t, text_of(pattern)),
+                time_writing.written,
+                lambda t, pattern, at: time_writing.written_sql(t, text_of(pattern)),
             ),
         ),
         "a date or a timestamp and a pattern",
@@ -317,25 +317,25 @@ TIMES: tuple[Function, ...] = (
             ('date_format(date("2026-01-31"), "dd.MM.yyyy")', '"31.01.2026"'),
             ('date_format(timestamp("2026-01-31 15:04:05"), "EEE, d MMM, h:mm a")', '"Sat, 31 Jan, 3:04 PM"'),
         ),
-        constant=time_patterns.wrong_to_write,
+        constant=time_writing.wrong_to_write,
         constants=(1,),
     ),
     Function(
         "parse_date",
-        (version("string, string -> date", lambda s, p: time_patterns.read(s, p).date(), _read_sql("DATE")),),
+        (version("string, string -> date", time_reading.read_date, _read_sql("DATE")),),
         "a string and a pattern",
         "the date of a text that is written by a pattern",
         (('parse_date("31.01.2026", "dd.MM.yyyy")', 'date("2026-01-31")'),),
-        constant=time_patterns.wrong_to_read,
+        constant=time_reading.wrong_to_read,
         constants=(1,),
     ),
     Function(
         "parse_timestamp",
-        (version("string, string -> timestamp", time_patterns.read, _read_sql("TIMESTAMP_NTZ")),),
+        (version("string, string -> timestamp", time_reading.read, _read_sql("TIMESTAMP_NTZ")),),
         "a string and a pattern",
         "the timestamp of a text that is written by a pattern",
         (('parse_timestamp("2026/01/31 10:20", "yyyy/MM/dd HH:mm")', 'timestamp("2026-01-31 10:20")'),),
-        constant=time_patterns.wrong_to_read,
+        constant=time_reading.wrong_to_read,
         constants=(1,),
     ),
     Function(

@@ -34,7 +34,8 @@ INTEGER_TEXT = r"[+-]?[0-9]+"
 NUMBER_TEXT = r"[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:inf|infinity))|(?i:nan)"
 DATE_TEXT = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 TIME_TEXT = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
-ZONE_TEXT = r"(Z|[+-]([01][0-7]|0[89]):[0-5][0-9])"
+ZONE_HOUR_TEXT = "(?:[01][0-7]|0[89])"
+ZONE_TEXT = rf"(Z|[+-]{ZONE_HOUR_TEXT}:[0-5][0-9])"
 TIMESTAMP_TEXT = rf"{DATE_TEXT}([ T]{TIME_TEXT}{ZONE_TEXT}?)?"
 
 

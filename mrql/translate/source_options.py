@@ -10,7 +10,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import Column, CsvOptions, Format, Records
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions.number_locales import number_locale
-from mrql.algebra.functions.time_patterns import field_pattern
+from mrql.algebra.functions.time_reading import field_pattern
 from mrql.algebra.types import Type
 from mrql.algebra.values.xml_elements import BLANKS
 from mrql.parser.expressions import OPTIONS

@@ -9,7 +9,7 @@ from mrql.algebra.functions.binary import base64_sql
 from mrql.algebra.functions.number_locales import NumberLocale
 from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.functions.time_parsing import date_sql, timestamp_sql
-from mrql.algebra.functions.time_patterns import FieldPattern
+from mrql.algebra.functions.time_reading import TimePattern
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.decimals import decimal_text
@@ -42,7 +42,7 @@ def value_of(text: str, t: Type) -> str:
             return text
 
 
-def patterned(text: str, pattern: FieldPattern, t: Type, encoding: str) -> str:
+def patterned(text: str, pattern: TimePattern, t: Type, encoding: str) -> str:
     """The date or timestamp of a text that is written by a pattern, missing where it is none; an `encoding` says as
     which the text was read."""
     return pattern.sql(text, sql_type(t), encoding=encoding)

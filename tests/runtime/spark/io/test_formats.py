@@ -197,6 +197,22 @@ def written_by(draw: st.DrawFn) -> tuple[tuple[str, str], list[tuple[str, str]]]
 @example((("d-MMM-yyyy", "M/d/yyyy, H.mm"), [("5-jAn-2024", "1/2/2024, 9.05"), ("05-Sep-2024", "01/31/2024, 10.05")]))
 @example((("d-MMM-yyyy", "M/d/yyyy, H.mm"), [("5-\u017fep-2024", "1/2/2024, 9.05"), ("1-Feb-2024", "1/2/2024, 9.5")]))
 @example((("M/d/yyyy", "ddMMMyyyy H:mm"), [("2/30/2024", "01JAN2024 0:00"), ("2/29/2024", "1JAN2024 0:00")]))
+@example(
+    (
+        ("MMMM d, yyyy", "M/d/yyyy h:mm a"),
+        [("May 5, 2024", "1/2/2024 12:05 am"), ("June 31, 2024", "1/2/2024 13:05 am")],
+    )
+)
+@example(
+    (
+        ("yyyy[-MM[-dd]]", "yyyy-MM-dd'T'HH:mm[:ss[.SSS]][XXX]"),
+        [
+            ("2024", "2024-03-01T00:30+02:00"),
+            ("2024-02", "2024-02-29T23:59:59.500Z"),
+            ("2024-2", "2024-02-29T23:59.500"),
+        ],
+    )
+)
 def test_patterns_of_times(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
