@@ -210,11 +210,10 @@ class Directory:
 
 
 def say_what_is_passed_over(spec: SourceSpec) -> bool:
-    """Says of a directory without files that there is one in it that nobody looks at, if that is so."""
+    """Says of a directory without files that there is something in it that nobody looks at, if that is so."""
     other = passed_over(spec)
     if other is not None:
-        message = "%s has no file that is read, but the directory %s, which is not looked at"
-        logger.warning(message, spec.path, other)
+        logger.warning("%s has no file that is read, but %s", spec.path, other)
     return other is not None
 
 

@@ -153,12 +153,17 @@ def _others(entries: list[Path]) -> list[str]:
 
 
 def passed_over(spec: SourceSpec) -> str | None:
-    """What a directory has in which files may still come: a directory that is not looked at, if there is one."""
+    """What a directory has in which files may still come, and why it is not looked at, if there is something: a
+    directory, or what is kept from being read by its name."""
     path = Path(spec.path)
     if spec.versioned or not path.is_dir():
         return None
-    others = (e.name for e in _entries(path) if _seen(e) and e.is_dir() and not is_partition(e))
-    return min(others, default=None)
+    entries = _entries(path)
+    directories = [e.name for e in entries if _seen(e) and e.is_dir() and not is_partition(e)]
+    if directories:
+        return f"the directory {min(directories)}, which is not looked at"
+    hidden = _others([e for e in entries if not _seen(e)])
+    return f"{hidden[0]}: names that begin with `.` or `_` are not looked at" if hidden else None
 
 
 def _entries(directory: Path) -> list[Path]:

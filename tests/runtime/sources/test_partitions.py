@@ -129,6 +129,32 @@ def test_a_stream_over_other_directories(tmp_path: Path, caplog: pytest.LogCaptu
     ]
 
 
+@pytest.mark.parametrize("name", ["_a.csv", ".a.csv"])
+def test_a_stream_over_files_that_are_not_looked_at(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By their names: it is said once, and no more when another file has come."""
+    write(tmp_path, {f"d/{name}": "1\n", "d/.gitkeep": "", "d/_SUCCESS": "", "d/.b.crc": ""})
+    (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
+    watched = Directory(spec)
+    with caplog.at_level(logging.WARNING, "mrql"):
+        assert [watched.latest() for _ in range(2)] == [[], []]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / 'd'} has no file that is read, but {name}: names that begin with `.` or `_` are not looked at"
+    ]
+
+
+def test_a_stream_over_what_a_writer_leaves_in_an_empty_directory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is said of it: there are no rows in it."""
+    write(tmp_path, {"d/.gitkeep": "", "d/_SUCCESS": "", "d/._SUCCESS.crc": ""})
+    (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
+    with caplog.at_level(logging.WARNING, "mrql"):
+        assert Directory(spec).latest() == []
+    assert caplog.records == []
+
+
 def test_a_stream_that_is_read_at_once_from_a_directory_of_directories(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
