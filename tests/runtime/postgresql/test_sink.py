@@ -8,6 +8,7 @@ import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from urllib.parse import quote
@@ -89,6 +90,41 @@ def test_the_table_is_the_answer_on_spark(home: Path, postgresql: Server, table:
     reference.address = postgresql.address(f"{table}_r")
     reference.run()
     assert postgresql.rows(table) == postgresql.rows(f"{table}_r")
+
+
+DECIMALS = """
+amounts = stream(csv, "amounts", ",", type(<k: long, exact: decimal(38, 18), whole: decimal(38)>), deletions("gone"));
+select a from a in amounts;
+"""
+LARGEST = f"{'9' * 20}.{'9' * 18}"
+AMOUNTS = f"""1,{LARGEST},{"9" * 38}
+2,-{LARGEST},-{"9" * 38}
+3,0.000000000000000001,-1
+4,-0.000000000000000001,0
+5,,
+6,-0.5,
+6,-0.5,
+"""
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def test_decimals(request: pytest.FixtureRequest, tmp_path: Path, postgresql: Server, table: str, engine: str) -> None:
+    """All digits, on both sides of 0, and none: they come, are read back as they were, and go again by their values."""
+    write(tmp_path / "amounts" / "0.csv", AMOUNTS, 0)
+    spark = request.getfixturevalue("spark") if engine == "spark" else None
+    stream = Stream(tmp_path, DECIMALS, engine, spark=spark, address=postgresql.address(table))
+    stream.run()
+    rows = [line.split(",") for line in AMOUNTS.splitlines()]
+    there = [(int(k), *(Decimal(x) if x else None for x in amounts)) for k, *amounts in rows]
+    assert sorted(postgresql.rows(table), key=repr) == sorted(there, key=repr)
+    t = parse_type("<k: long, exact: decimal(38, 18), whole: decimal(38, 0)>")
+    path = postgresql.address(table) + "&column=k"
+    with closing(PostgresTable(SourceSpec("s", True, ADAPTER, path, t, adapter="a:b"))) as source:
+        read = [tuple(row.fields.values()) for row, _ in source.read(None, source.latest(None, None))]
+    assert sorted(read, key=repr) == sorted(there, key=repr)
+    write(tmp_path / "gone" / "1.csv", "".join(f"{line}\n" for line in AMOUNTS.splitlines()[:6]), 1)
+    stream.run()
+    assert postgresql.rows(table) == [(6, Decimal("-0.5"), None)]
 
 
 # --- going on -----------------------------------------------------------------------------------
