@@ -96,8 +96,19 @@ def evaluate_bounded(term: Term, streams: Mapping[str, Bag]) -> Value:
     return Bounded(streams).value(term, {})
 
 
+def check_error(error: UserError, text: str) -> None:
+    """Raises: AssertionError where it has no words, or names no place in the text, or in one that this includes."""
+    span = error.span
+    assert error.message.strip(), "an error without words"
+    assert error.render(), error
+    assert span is not None, f"an error without a place: {error.message}"
+    assert span.source.included or span.source.text == text, f"an error of another text: {error.message}"
+    assert 0 <= span.start <= span.end <= len(span.source.text), f"an error outside of its text: {error.message}"
+
+
 def outcome(program_text: Text, base: Path) -> str:
-    """What comes of a text: `value`, `error` or `long`; anything else is a fault of ours, and is raised."""
+    """What comes of a text: `value`, `error` or `long`; anything else is a fault of ours, and is raised. An error of
+    the user's names its place."""
     text = program_text.text
     try:
         program = compile_program(text, "text", program_text.streams, base, row_of=row_type, catalog=CATALOG)
@@ -108,7 +119,8 @@ def outcome(program_text: Text, base: Path) -> str:
                 evaluate_bounded(query.term, streams)
                 evaluate_bounded(normal_form(query.term), streams)
     except UserError as error:
-        return "error" if error.render() else "an error without words"
+        check_error(error, text)
+        return "error"
     except EngineError as error:
         # The types of a table of PostgreSQL are those that its server has, and there is none.
         if not error.message.startswith("cannot connect to postgresql:"):

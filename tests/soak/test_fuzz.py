@@ -15,13 +15,14 @@ from hypothesis import HealthCheck, given, settings
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.span import Source, Span
 from mrql.algebra.stack import deep
 from mrql.cli.main import main
 from mrql.parser.depth import NESTED_MAX_LEVELS
 from mrql.translate.case import CASE_MAX_BRANCHES
 from mrql.translate.compile_program import compile_program
 from mrql.translate.size_limits import CALLS_MAX_LEVELS
-from tests.soak.fuzz import Text, outcome, over_these, programs
+from tests.soak.fuzz import Text, check_error, outcome, over_these, programs
 from tests.soak.large_data import SHAPES, assert_bounded
 
 TEXT_MAX_SECONDS = 10
@@ -68,6 +69,21 @@ def test_any_text(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
         assert time.process_time() - began < TEXT_MAX_SECONDS
 
     check()
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (UserError("no"), "without a place"),
+        (UserError(" ", Span(Source("text", "select"), 0, 1)), "without words"),
+        (UserError("no", Span(Source("text", "select"), 5, 7)), "outside of its text"),
+        (UserError("no", Span(Source("text", "from"), 0, 1)), "of another text"),
+    ],
+)
+def test_errors_that_say_too_little(error: UserError, fault: str) -> None:
+    """An error has words, and a place in the text."""
+    with pytest.raises(AssertionError, match=fault):
+        check_error(error, "select")
 
 
 @pytest.mark.parametrize("form", DEEP)
