@@ -49,6 +49,37 @@ def test_elsewhere(query: Path) -> None:
     assert (done.stdout, done.stderr) == ("3000\n", "")
 
 
+@pytest.fixture
+def stream(tmp_path: Path) -> list[str]:
+    """The command of a stream with one batch."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("1\n2\n")
+    file = tmp_path / "q.mrql"
+    file.write_text('count(stream(csv, "in", ",", type(long)));\n')
+    data = ["--data", str(tmp_path), "--output", str(tmp_path / "out")]
+    return ["-m", "mrql", "stream", str(file), *data, "--once", "--engine", "reference"]
+
+
+def test_a_stream_on_a_terminal(stream: list[str]) -> None:
+    """That the first batch is on its way is said until it is done, and then what it was."""
+    environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)}
+    with pexpect.spawn(
+        sys.executable, stream, encoding="utf-8", dimensions=(40, 100), timeout=60, env=environment
+    ) as p:
+        p.expect_exact("first batch (")
+        p.expect_exact("━━━")  # the table of the batches
+        p.expect(pexpect.EOF)
+        assert "first batch" not in str(p.before)
+    assert p.exitstatus == 0
+
+
+def test_a_stream_elsewhere(stream: list[str]) -> None:
+    """Standard error has the lines of batches alone where it is no terminal."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, *stream], capture_output=True, text=True, timeout=60, env=environment)
+    assert (done.returncode, "first batch" in done.stderr, done.stderr[:16]) == (0, False, "batch 0: 2 rows ")
+
+
 def test_what_is_said() -> None:
     """The line says what is done, and what Spark does."""
     shown = Activity(is_shown=False)
