@@ -12,7 +12,23 @@ from mrql.api.compilation import compile
 from mrql.api.delta import Delta
 from mrql.api.frames import table
 from mrql.api.query import DrawnPlan, Query
+from mrql.api.sources import FollowedSource, delta_table, iceberg_table, postgresql_cdc
 from mrql.api.table_changes import TableChanges, table_changes
 from mrql.api.view import View
 
-__all__ = ["Delta", "DrawnPlan", "Loop", "Query", "TableChanges", "View", "compile", "key", "table", "table_changes"]
+__all__ = [
+    "Delta",
+    "DrawnPlan",
+    "FollowedSource",
+    "Loop",
+    "Query",
+    "TableChanges",
+    "View",
+    "compile",
+    "delta_table",
+    "iceberg_table",
+    "key",
+    "postgresql_cdc",
+    "table",
+    "table_changes",
+]

@@ -22,6 +22,7 @@ from mrql.algebra.types import Type
 from mrql.api.arguments import kind_of, session_of
 from mrql.api.frames import CatalogTable, Rows, is_in_python
 from mrql.api.query import Query, with_static
+from mrql.api.sources import CALLED, FollowedSource
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.compile_program import compile_program, compile_type
 from mrql.translate.program import CompiledExpression
@@ -36,16 +37,16 @@ def compile(
     /,
     *,
     max_steps: int = LOOP_MAX_STEPS,
-    **streams: str | Type | StructType | CatalogTable | Rows,
+    **streams: str | Type | StructType | CatalogTable | FollowedSource | Rows,
 ) -> Query:
     """Compiles a program with one expression, the query, or a term that `mrql.algebra.build` has made.
 
     Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type; or the schema
     of its rows, as a StructType, as DDL (`"X BIGINT, Y DOUBLE"`, which Spark is started to read), or as a DataFrame
     that has it (one of pandas or a table of Arrow, too), of which nothing else is looked at; `mrql.table` is a static
-    table of the session's catalog. The text may also declare a stream, `stream(spark, "name", type(…))`, or a table,
-    `source(table, "name")`. A term names its streams itself. A loop of a text without a limit may
-    take `max_steps` steps.
+    table of the session's catalog, and what a view is to follow, as `mrql.delta_table`, has its type. The text may also
+    declare a stream, `stream(spark, "name", type(…))`, or a table, `source(table, "name")`. A term names its streams
+    itself. A loop of a text without a limit may take `max_steps` steps.
 
     Raises: UserError when the text is wrong, with the place, or the term is.
     """
@@ -97,10 +98,9 @@ def _instead(spec: SourceSpec) -> str:
     if not spec.stream:
         return f'`source(table, "{name}")`, say'
     declared = f'`{name} = stream(spark, "{name}", type(<id: long>))`, say'
-    if spec.versioned:
-        given = "`mrql.table_changes` has what to give it, of the directory of a table"
-        lacking = "" if Path(spec.path).is_dir() else f", and there is no directory {spec.path}"
-        return f"{declared}; {given}{lacking}"
+    if spec.adapter in CALLED:
+        lacking = f", and there is no directory {spec.path}" if spec.versioned and not Path(spec.path).is_dir() else ""
+        return f"{declared}; `view.follow({name}={CALLED[spec.adapter]}(…))` follows it{lacking}"
     if spec.adapter is not None:
         return f"{declared}, and a program gives a view its changes; `mrql stream` reads it by itself"
     return f"{declared}; `spark.read` or `spark.readStream` has what to give it"
@@ -142,7 +142,9 @@ def _of_term(term: Term, name: str, streams: Mapping[str, object]) -> Query:
     return Query(CompiledExpression(term, Span(Source(name, text), 0, len(text))), read)
 
 
-def _bag_type(stream: str, t: str | Type | StructType | CatalogTable | Rows) -> Type:
+def _bag_type(stream: str, t: str | Type | StructType | CatalogTable | FollowedSource | Rows) -> Type:
+    if isinstance(t, FollowedSource):
+        return ty.BagType(t.row_type())
     if isinstance(t, CatalogTable):
         return ty.BagType(_row_of_table(t.name))
     if isinstance(t, str) and _DDL.match(t):

@@ -1,10 +1,10 @@
-"""Streaming queries of Spark that feed a view."""
+"""What feeds a view: streaming queries of Spark, and a thread for tables and logs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from inspect import signature
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from mrql.api.source_query import SourceQuery
     from mrql.runtime.spark.view import SparkView
 
 GLANCE_SECONDS = 0.1
@@ -59,11 +60,12 @@ class StoppedFollowing(Exception):
 
 
 class Following:
-    """The streaming queries that feed a view, by the names of its streams. What they are called here is as in Spark."""
+    """The streaming queries that feed a view, by the names of its streams, and what stands for those of tables and
+    logs. What they are called here is as in Spark."""
 
     def __init__(self, view: SparkView) -> None:
         self._view = view
-        self.queries: dict[str, StreamingQuery] = {}
+        self.queries: dict[str, StreamingQuery | SourceQuery] = {}
         self._stopping = False
         self._error: BaseException | None = None
 
@@ -71,15 +73,24 @@ class Following:
         """What is called with each batch; its error is remembered, as Spark only hands on the text of it."""
 
         def fed(df: DataFrame, number: int) -> None:
-            try:
-                with self._view.lock:
-                    self._must_go_on()
-                    feed(df, number)
-            except BaseException as error:
-                self._error = self._error or error
-                raise
+            with self.taking():
+                feed(df, number)
 
         return fed
+
+    @contextmanager
+    def taking(self) -> Iterator[None]:
+        """A block in which a batch is applied, unless there is the wish to stop.
+
+        Raises: StoppedFollowing after that wish.
+        """
+        try:
+            with self._view.lock:
+                self._must_go_on()
+                yield
+        except BaseException as error:
+            self._error = self._error or error
+            raise
 
     def _must_go_on(self) -> None:
         """Raises: StoppedFollowing after the wish to stop."""
@@ -151,4 +162,6 @@ class Following:
         if isinstance(self._error, MrqlError):
             raise self._error
         failed = next(query.exception() for query in self.queries.values() if query.exception() is not None)
+        if isinstance(failed, MrqlError):
+            raise failed
         raise EngineError(f"a streaming query has failed: {failed}") from self._error

@@ -11,11 +11,13 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.api.arguments import directory_of, session_of
+from mrql.api.arguments import session_of
 from mrql.api.delta import Delta
+from mrql.api.sources import FollowedSource, must_be_most, table_directory
 from mrql.runtime.sources.files import table_in
 from mrql.runtime.sources.formats.change_feed import CHANGE_FEED
-from mrql.runtime.sources.source import CONNECTORS, ChangedFile, open_table
+from mrql.runtime.sources.source import ChangedFile, open_table
+from mrql.runtime.sources.versioned_tables import is_offset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,32 +44,17 @@ def table_changes(
     Raises: UserError where there is no such table, it is another one than that of `after`, or what has changed cannot
         be read any more; EngineError without `deltalake` or `pyiceberg`.
     """
-    if max_files is not None and (not isinstance(max_files, int) or isinstance(max_files, bool) or max_files < 1):
-        raise UserError(f"max_files is a number of files, 1 or more, not {max_files!r}")
-    if after is not None and not _is_offset(after):
+    most = must_be_most("max_files", max_files)
+    if after is not None and not is_offset(after):
         hint = 'after=view.offsets.get("orders"), or the `offset` of the changes before'
         raise UserError(f"after is the offset that table_changes has given, not {after!r}", hint=hint)
     spark = session_of(spark)
-    directory = directory_of(path, "a table")
-    if not directory.is_dir():
-        hint = "its directory, as warehouse/db/orders; a name in a catalog is not looked up"
-        raise UserError(f"there is no directory {path} with a table in it", hint=hint)
-    adapter = table_in(Path(path)) or "delta"
-    format = CONNECTORS[adapter].files
-    assert format is not None
-    spec = SourceSpec(Path(path).name, True, format, str(path), ty.UNIT, missing_columns=True, adapter=adapter)
-    spec = attrs.evolve(spec, row=open_table(spec).row_type())
+    source = FollowedSource(table_in(table_directory(path)) or "delta", str(path))
+    spec = source.spec(Path(path).name, source.row_type())
     table = open_table(spec)
-    offset = table.latest(after, max_files)
+    offset = table.latest(after, most)
     changed = [] if offset == after else table.changes(after, offset)
     return TableChanges(Delta(_rows(spark, spec, changed, 1), _rows(spark, spec, changed, -1)), offset)
-
-
-def _is_offset(after: object) -> bool:
-    """Whether it is the id of a table with a version."""
-    if not isinstance(after, Mapping) or after.keys() != {"table", "version"}:
-        return False
-    return isinstance(after["table"], str) and type(after["version"]) is int
 
 
 def _rows(spark: SparkSession, spec: SourceSpec, changed: Sequence[ChangedFile], weight: int) -> DataFrame | None:

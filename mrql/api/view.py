@@ -17,11 +17,16 @@ from mrql.api.delta import Delta
 from mrql.api.following import Following, must_be_a_trigger, triggered
 from mrql.api.frames import Rows, held, in_spark, with_weights
 from mrql.api.notebook import REMEMBERED_BATCHES, AppliedBatch, Drawing, drawing_of, print_text, view_html, view_repr
+from mrql.api.source_feed import SourceFeed, goes, is_empty, starting_spec
+from mrql.api.source_query import Pace, SourceLoop, SourceQuery
+from mrql.api.sources import FollowedSource
 from mrql.explain import explain_trace
 from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_due
+from mrql.runtime.sources.directory import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from mrql.api.query import Query
     from mrql.rewrite.passes import Trace
@@ -63,6 +68,8 @@ class View:
         self._drawing: Drawing | None = None
         self._offsets = {} if durable is None else durable.offsets
         self._batches = 0 if durable is None else durable.commits.next_batch
+        self._arrived = frozenset() if durable is None else durable.commits.arrived
+        """The streams of which rows have come."""
 
     @classmethod
     def open(cls, checkpoint: object, *_: object, **__: object) -> Never:
@@ -124,16 +131,24 @@ class View:
             new = {} if offset is None else dict.fromkeys(streams, as_json(offset))
             if offset is not None and not is_due(as_json(offset), streams, self._offsets):
                 return self._no_changes()
-            must_be_a_receiver(deliver)
-            put = None if deliver is None else self._putting(deliver)
-            durable, start = self._durable, time.monotonic()
-            changes = self._view.apply(frames, put) if durable is None else durable.apply(frames, new, put)
-            self._offsets |= new
-            self._applied.append(AppliedBatch(self._batches, (time.monotonic() - start) * 1000))
-            self._batches += 1
-            if self._drawing is not None and not self._drawing.draw(self):
-                self._drawing = None
-            return self._as_told(changes, self._batches - 1)
+            return self._apply_frames(frames, new, deliver)
+
+    def _apply_frames(self, frames: Mapping[str, Frame], new: Mapping[str, Any], deliver: Any) -> DataFrame:
+        """Applies the changes of streams as one batch, with the offsets that are new; whoever calls it holds the lock.
+
+        Raises: UserError, EngineError as `apply`.
+        """
+        must_be_a_receiver(deliver)
+        put = None if deliver is None else self._putting(deliver)
+        durable, start = self._durable, time.monotonic()
+        changes = self._view.apply(frames, put) if durable is None else durable.apply(frames, new, put)
+        self._offsets |= new
+        self._arrived |= frames.keys()
+        self._applied.append(AppliedBatch(self._batches, (time.monotonic() - start) * 1000))
+        self._batches += 1
+        if self._drawing is not None and not self._drawing.draw(self):
+            self._drawing = None
+        return self._as_told(changes, self._batches - 1)
 
     def for_each_batch(
         self,
@@ -177,43 +192,120 @@ class View:
         trigger: Mapping[str, Any] | None = None,
         query_name: str | None = None,
         deliver: Callable[[DataFrame, int], object] | None = None,
-        **streams: DataFrame,
+        **streams: DataFrame | FollowedSource,
     ) -> Following:
         """Feeds the view with streaming DataFrames, any that `spark.readStream` makes: each batch of each is applied
         once, also when the view is opened again and follows the same. What Spark keeps of that is in the checkpoint.
 
+        So it does with tables and logs, `mrql.delta_table`, `mrql.iceberg_table` and `mrql.postgresql_cdc`: the first
+        batch is what such a table is then, those after it what has changed. A batch has what is new in all of those
+        that are followed together. The view keeps up to where each was read.
+
         `trigger` is what `DataStreamWriter.trigger` takes, such as `{"availableNow": True}`; with a `query_name` the
         streaming queries are called `name-stream`. Where one fails, `Following.awaitTermination` says why.
 
-        Raises: UserError when a name or a type does not fit, a DataFrame does not stream, or the stream is followed
-            already: what Spark keeps of a stream is of one query.
+        Raises: UserError when a name or a type does not fit, a DataFrame does not stream, a table or a log is not
+            there, or is not what the view was fed with; or the stream is followed already: what is kept of how far a
+            stream has come is of one query. EngineError when a database is not reached.
         """
         if not streams:
             raise UserError("there is nothing to follow", hint="view.follow(S=spark.readStream…)")
         must_be_a_trigger(trigger)
         must_be_a_receiver(deliver)
         self._view.require_open()
-        for name, df in streams.items():
+        for name, given in streams.items():
             if name == "queryName" and name not in self._query.streams:
                 raise UserError("the name of the streaming queries is called query_name here", hint='query_name="fed"')
             self._must_be_changing(name)
             self._must_not_be_followed(name)
-            self._query.must_stream(name, df)
+            if not isinstance(given, FollowedSource):
+                self._query.must_stream(name, given)
         following = Following(self._view)
+        loop = self._loop(following, trigger, deliver, _sources(streams))
         try:
-            for name, df in streams.items():
-                writer = df.writeStream.foreachBatch(following.watched(self.for_each_batch(name, deliver)))
-                writer = writer if trigger is None else triggered(writer, trigger)
-                writer = writer if query_name is None else writer.queryName(f"{query_name}-{name}")
-                if self._durable is not None:
-                    writer = writer.option("checkpointLocation", self._durable.streaming(name))
-                with self._view.lock:  # the query has the settings that the session has now
-                    following.queries[name] = writer.start()
+            for name, given in streams.items():
+                called = None if query_name is None else f"{query_name}-{name}"
+                if not isinstance(given, FollowedSource):
+                    following.queries[name] = self._started(following, name, given, trigger, called, deliver)
+                elif loop is not None:
+                    following.queries[name] = SourceQuery(loop, name, called)
+            if loop is not None:
+                loop.start()
         except BaseException:
             following.stop()
+            if loop is not None:
+                loop.stop()
             raise
         self._following.append(following)
         return following
+
+    def _started(
+        self,
+        following: Following,
+        name: str,
+        df: DataFrame,
+        trigger: Mapping[str, Any] | None,
+        called: str | None,
+        deliver: Callable[[DataFrame, int], object] | None,
+    ) -> StreamingQuery:
+        """A streaming query of Spark that feeds a stream."""
+        writer = df.writeStream.foreachBatch(following.watched(self.for_each_batch(name, deliver)))
+        writer = writer if trigger is None else triggered(writer, trigger)
+        writer = writer if called is None else writer.queryName(called)
+        if self._durable is not None:
+            writer = writer.option("checkpointLocation", self._durable.streaming(name))
+        with self._view.lock:  # the query has the settings that the session has now
+            return writer.start()
+
+    def _loop(
+        self,
+        following: Following,
+        trigger: Mapping[str, Any] | None,
+        deliver: Callable[[DataFrame, int], object] | None,
+        sources: Mapping[str, FollowedSource],
+    ) -> SourceLoop | None:
+        """What is to feed streams with tables and logs, if there are some; it has not begun.
+
+        Raises: UserError, EngineError as `follow`.
+        """
+        if not sources:
+            return None
+        pace = Pace.of(trigger, self._view.spark)
+        root = None if self._durable is None else self._durable.commits.store.root
+        starts = {name: self._offsets.get(name) for name in sources}
+        specs = {
+            name: starting_spec(
+                name,
+                source,
+                self._query.row(name),
+                starts[name],
+                root,
+                has_rows=name in self._arrived,
+                is_keyed=name in self._keyed,
+            )
+            for name, source in sources.items()
+        }
+        feed = SourceFeed.open(specs, {name: source.most for name, source in sources.items()}, starts)
+
+        def take(batch: Batch, offsets: Mapping[str, Any]) -> int:
+            feed.must_be_where_it_was(self._offsets)
+            with feed.naming_files(batch):
+                self._apply_frames(self._read(feed, batch), offsets, deliver)
+            return self._batches - 1
+
+        return SourceLoop(feed, pace, take, following.taking, lambda: self._view.is_mine)
+
+    def _read(self, feed: SourceFeed, batch: Batch) -> dict[str, Frame]:
+        """The changes of each stream that a batch of tables and logs has some of."""
+        from mrql.runtime.spark.io.readers import read_batch
+
+        for name, parts in batch.items():
+            if self._insert_only and goes(parts):
+                message = f"this view only takes insertions, and rows of `{name}` go"
+                raise UserError(message, hint="query.view(spark) takes deletions too")
+        some = {name: parts for name, parts in batch.items() if not is_empty(parts)}
+        spark, columns = self._view.spark, self._view.columns
+        return {name: read_batch(spark, feed.specs[name], parts, columns) for name, parts in some.items()}
 
     def _must_not_be_followed(self, name: str) -> None:
         """Raises: UserError where a streaming query feeds the stream."""
@@ -423,6 +515,11 @@ class View:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _sources(streams: Mapping[str, DataFrame | FollowedSource]) -> dict[str, FollowedSource]:
+    """Those that are tables and logs."""
+    return {name: given for name, given in streams.items() if isinstance(given, FollowedSource)}
 
 
 def _by_stream(deltas: object) -> Mapping[str, Delta | Rows]:

@@ -91,6 +91,7 @@ class IcebergSource:
             found = self.metadata.newest()
             now = {"table": found.id, "version": _current(found.table)}
             if start is None:
+                self._must_have_columns(found.table, _current(found.table))
                 return now
             must_be_the_table(self.path, start, now)
             if start["version"] == now["version"]:

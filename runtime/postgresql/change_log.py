@@ -36,6 +36,11 @@ UNREAD_BYTES = 64 << 20
 """So much of the log that has nothing of the table is passed over before a batch without rows says so."""
 
 
+def is_offset(offset: object) -> bool:
+    """Whether it is the offset of a log."""
+    return isinstance(offset, Mapping) and offset.keys() == {"slot", "lsn", "rows", "table"}
+
+
 class PostgresLog:
     """The changes of a table; the offset has the slot, the place in the log, and what the table was when it began.
 
@@ -61,6 +66,20 @@ class PostgresLog:
         self.incoming = Incoming(spec)
 
     # --- what adapters have -------------------------------------------------------------------
+
+    def must_be_ready(self, start: Offset) -> None:
+        """Looks at what may be wrong with the server or the table, before anything is read. Where the stream begins,
+        this makes the publication.
+
+        Raises: UserError where the log cannot be read, or not from where the stream is; EngineError where the server is
+            not reached.
+        """
+        with translated(self.address.shown):
+            if start is None:
+                self._make_ready(self._connected())
+                return
+            slot = self.ready(start)
+            self._look(slot.connection).published().must_be(start["table"], self.address.name, self.spec.span)
 
     @property
     def log(self) -> str:

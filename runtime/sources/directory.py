@@ -18,7 +18,7 @@ from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.file_archive import Copies
-from mrql.runtime.sources.files import list_files, passed_over
+from mrql.runtime.sources.files import count_rows, list_files, passed_over
 from mrql.runtime.sources.partitions import partition_directories
 from mrql.runtime.sources.source import (
     Adapter,
@@ -247,11 +247,15 @@ class Adapted:
             raise UserError(f"{self.spec.path} cannot be read again", self.spec.span)
         return portion(self.adapter, None, self.offset)
 
+    def after(self, arrived: Sequence[Part]) -> Offset:
+        """The offset after a batch that has so much of it."""
+        last = arrived[-1] if arrived else None
+        assert last is None or isinstance(last, Portion)
+        return self.offset if last is None else last.end
+
     def commit(self, arrived: Sequence[Part]) -> None:
         """Notes what a batch has of it as read."""
-        for part in arrived:
-            assert isinstance(part, Portion)
-            self.offset = part.end
+        self.offset = self.after(arrived)
 
 
 @attrs.define
@@ -290,10 +294,13 @@ class Versions:
         """
         return _arrived(self.table.changes(None, self.offset))
 
+    def after(self, arrived: Sequence[Part]) -> Offset:
+        """The offset after a batch that has so much of it."""
+        return self.next_offset if arrived else self.offset
+
     def commit(self, arrived: Sequence[Part]) -> None:
         """Notes what a batch has of it as read."""
-        if arrived:
-            self.offset = self.next_offset
+        self.offset = self.after(arrived)
 
 
 def _arrived(changed: Iterable[ChangedFile]) -> list[Arrived]:
@@ -362,6 +369,14 @@ def _age(parts: Sequence[Arrived]) -> int:
     seen = parts[-1].seen
     assert seen is not None
     return seen.modified
+
+
+def count_of(part: Part, spec: SourceSpec) -> int:
+    """How many rows a part of a batch has."""
+    if not isinstance(part, Arrived):
+        return part.count
+    with part.named():
+        return count_rows(part.described(spec), part.read_from)
 
 
 def files_of(parts: Iterable[Part]) -> list[Arrived]:

@@ -35,6 +35,13 @@ def located(spec: SourceSpec) -> Iterator[None]:
         raise
 
 
+def is_offset(offset: object) -> bool:
+    """Whether it is the offset of such a table: its id with a version."""
+    if not isinstance(offset, Mapping) or offset.keys() != {"table", "version"}:
+        return False
+    return isinstance(offset["table"], str) and type(offset["version"]) is int
+
+
 def must_be_the_table(path: Path, start: Offset, now: Offset) -> None:
     """Raises: UserError where the table is not the one that was read."""
     if start["table"] != now["table"]:

@@ -32,12 +32,13 @@ from mrql.runtime.sources.directory import (
     Directory,
     Part,
     Watched,
+    count_of,
     look_again,
     next_batch,
     watch,
 )
 from mrql.runtime.sources.file_archive import Copies
-from mrql.runtime.sources.files import count_rows, no_such_file
+from mrql.runtime.sources.files import no_such_file
 from mrql.runtime.sources.path_patterns import is_pattern
 from mrql.runtime.sources.places_of_rows import placed
 from mrql.runtime.sources.wrong_rows import naming_files
@@ -240,7 +241,7 @@ class Loop:
                 self.copies.drop(gone - {copy for directory in read for copy in directory.copied()})
 
     def _rows(self, stream: str, batch: Batch) -> int:
-        return sum(_rows(self.specs[stream], part) for part in batch.get(stream, ()))
+        return sum(count_of(part, self.specs[stream]) for part in batch.get(stream, ()))
 
     def _measured(self, counting: Counting, rows_of: Mapping[str, int]) -> Measurements:
         manifest = None if self.commits is None else self.commits.store.manifest
@@ -328,13 +329,6 @@ class Loop:
         if self.commits is None:
             return found, self.quarantine.keep(name, DurableFiles().write)
         return found, self.commits.keep(self.quarantine, name)
-
-
-def _rows(spec: SourceSpec, part: Part) -> int:
-    if not isinstance(part, Arrived):
-        return part.count
-    with part.named():
-        return count_rows(part.described(spec), part.read_from)
 
 
 def _named(part: Part) -> str:

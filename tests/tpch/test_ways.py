@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +147,7 @@ VIEWS = {
     "foreachBatch": (to_a_log, "running.processAllAvailable()"),
     "follow": (to_feeds, "running.processAllAvailable()"),
     "table_changes": (to_lakes, "look()"),
+    "delta_table": (to_lakes, "running.processAllAvailable()"),
 }
 """What brings a batch, and what has the view take it."""
 
@@ -156,12 +157,17 @@ VIEWS = {
 def test_views(spark: SparkSession, tmp_path: Path, way: str) -> None:
     """The examples in Python, each of which makes a view."""
     bring, take = VIEWS[way]
-    names: dict[str, Any] = {"spark": spark, "data": tmp_path, "select": SELECT}
+    must_keep_up({"spark": spark, "data": tmp_path}, DOCUMENT[way], partial(bring, tmp_path), take)
+
+
+def must_keep_up(names: dict[str, Any], example: str, bring: Callable[[int, Batch], None], take: str) -> None:
+    """After each batch the answer of the view of an example is the right one."""
+    names["select"] = SELECT
     exec(DOCUMENT["query"], names)
     for number, batch in enumerate(arriving()[0]):
-        bring(tmp_path, number, batch)
+        bring(number, batch)
         if number == 0:
-            exec(DOCUMENT[way], names)
+            exec(example, names)
         exec(take, names)
         assert_right(collect_value(names["view"].answer(), names["query"].type), number)
     if "running" in names:
@@ -176,21 +182,32 @@ def test_versions_of_tables(tmp_path: Path) -> None:
         assert_right(streamed(tmp_path, DOCUMENT["delta"]), number)
 
 
-def test_the_log_of_a_database(tmp_path: Path, postgresql: Server) -> None:
+@pytest.mark.spark
+def test_a_view_of_the_log_of_a_database(spark: SparkSession, database: Server) -> None:
+    """The example in Python; a batch is a transaction."""
+    example = DOCUMENT["cdc"].replace("postgresql://ann@host/db", database.conninfo())
+    must_keep_up({"spark": spark}, example, lambda _, batch: to_a_database(database, batch), VIEWS["delta_table"][1])
+
+
+def test_the_log_of_a_database(tmp_path: Path, database: Server) -> None:
     """`mrql stream` over tables of PostgreSQL, started again for each transaction."""
+    declared = DOCUMENT["postgresql_cdc"].replace("postgresql://ann@host/db", database.conninfo())
+    for number, batch in enumerate(arriving()[0]):
+        to_a_database(database, batch)
+        assert_right(streamed(tmp_path, declared), number)
+
+
+@pytest.fixture
+def database(postgresql: Server) -> Iterator[Server]:
+    """One with the tables, without rows, which goes with its slots and publications."""
     with postgresql.connect() as connection:
         for table, columns in TYPES.items():
             typed = ", ".join(f"{name} {SQL[t]}" for name, t in columns.items())
             connection.execute(f"CREATE TABLE {table} ({typed})".encode())
             connection.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL".encode())
-    try:
-        declared = DOCUMENT["postgresql_cdc"].replace("postgresql://ann@host/db", postgresql.conninfo())
-        for number, batch in enumerate(arriving()[0]):
-            to_a_database(postgresql, batch)
-            assert_right(streamed(tmp_path, declared), number)
-    finally:
-        for table in TYPES:
-            clear(postgresql, table)
+    yield postgresql
+    for table in TYPES:
+        clear(postgresql, table)
 
 
 def streamed(home: Path, declared: str) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mrql.runtime.spark.jvm.handles import handles
@@ -43,3 +43,12 @@ def repartition(df: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 def _columns(texts: Sequence[str]) -> list[Any]:
     return [column(text)._jc for text in texts]
+
+
+def interval_seconds(spark: SparkSession, interval: str) -> float:
+    """How long the interval of a trigger is, as Spark reads it.
+
+    Raises: PySparkException, Py4JError where it is none.
+    """
+    trigger = spark._jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(interval)  # type: ignore[union-attr]
+    return float(trigger.intervalMs()) / 1000

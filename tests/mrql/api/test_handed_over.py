@@ -68,7 +68,7 @@ def test_a_type_that_the_program_gives() -> None:
         ),
         (
             lambda: mrql.compile('orders = stream(delta, "lake/orders"); orders'),
-            '`orders = stream(spark, "orders", type(<id: long>))`, say; `mrql.table_changes` has what to give it, of',
+            '`orders = stream(spark, "orders", type(<id: long>))`, say; `view.follow(orders=mrql.delta_table(…))`',
         ),
         (
             lambda: mrql.compile('stream(iceberg, "db.orders")'),
@@ -76,7 +76,7 @@ def test_a_type_that_the_program_gives() -> None:
         ),
         (
             lambda: mrql.compile('o = stream(postgresql_cdc, "postgresql://u@h/db?table=o&slot=s&publication=p"); o'),
-            "`mrql stream` reads it by itself",
+            "`view.follow(o=mrql.postgresql_cdc(…))` follows it",
         ),
         (
             lambda: compile_over_files('s = source(csv, "x", ",", type(long)); stream(spark, "s", type(long))'),

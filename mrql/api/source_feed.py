@@ -1,0 +1,188 @@
+"""What tables and logs have that a view was not given yet, as one batch of all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.algebra.types import Type
+from mrql.api.sources import CALLED, FollowedSource
+from mrql.runtime.checkpoint.manifest import Json
+from mrql.runtime.checkpoint.offsets import as_json
+from mrql.runtime.postgresql.change_log import PostgresLog
+from mrql.runtime.sources.directory import (
+    Adapted,
+    Arrived,
+    Batch,
+    Directory,
+    Part,
+    Versions,
+    count_of,
+    next_batch,
+    watched_of,
+)
+from mrql.runtime.sources.source import Offset
+from mrql.runtime.sources.wrong_rows import naming_files
+
+Followed: TypeAlias = Versions | Adapted
+
+
+@attrs.frozen
+class SourceFeed:
+    """Tables and logs that are followed together: a batch has what is new in any of them, and a transaction of a
+    database is in one batch of all of its tables."""
+
+    watched: Mapping[str, Followed]
+    """By stream, up to where each was read."""
+    most: Mapping[str, int | None]
+    """About so many files or changes of each are in a batch."""
+    noted: dict[str, Json]
+    """The offset that the view has of each; None where it has none."""
+
+    @staticmethod
+    def open(specs: Mapping[str, SourceSpec], most: Mapping[str, int | None], starts: Mapping[str, Json]) -> SourceFeed:
+        """What is to be followed from some offsets on.
+
+        Raises: UserError where one is not what was read, does not have the columns, or has lost what comes next;
+            EngineError where it is not reached.
+        """
+        with ExitStack() as opened:
+            watched: dict[str, Followed] = {}
+            for name, spec in specs.items():
+                watched[name] = one = _watched(spec, starts[name])
+                if isinstance(one, Adapted):
+                    opened.callback(one.adapter.close)
+                _must_be_ready(one)
+            opened.pop_all()
+        return SourceFeed(watched, most, dict(starts))
+
+    @property
+    def specs(self) -> dict[str, SourceSpec]:
+        """The sources, by stream."""
+        return {name: one.spec for name, one in self.watched.items()}
+
+    def next(self, *, whole: bool = False) -> dict[str, list[Part]]:
+        """What is new, and nothing of those that have nothing; all of it, where the batch is to be the `whole`.
+
+        Raises: UserError where a source is not what it was; EngineError where it is not reached.
+        """
+        batch: dict[str, list[Part]] = {}
+        for name, one in self.watched.items():
+            if isinstance(one, Versions):
+                batch |= next_batch([one], None if whole else self.most[name])
+        logs = [one for one in self.watched.values() if isinstance(one, Adapted)]
+        if logs:
+            most = [rows for one in logs if (rows := self.most[one.spec.name]) is not None]
+            batch |= next_batch(logs, None, None if whole else min(most, default=None))
+        return batch
+
+    def offsets(self, batch: Batch) -> dict[str, Json]:
+        """The offsets behind a batch that are others than the view has, also of what has only changed no row."""
+        behind = {name: as_json(one.after(batch.get(name, ()))) for name, one in self.watched.items()}
+        return {name: offset for name, offset in behind.items() if offset != self.noted[name]}
+
+    def commit(self, batch: Batch, offsets: Mapping[str, Json]) -> None:
+        """Notes that the view has a batch."""
+        self.noted.update(offsets)
+        for name, one in self.watched.items():
+            one.commit(batch.get(name, ()))
+
+    def must_be_where_it_was(self, offsets: Mapping[str, Json]) -> None:
+        """Raises: UserError where the view was given other rows of a stream meanwhile, with an offset."""
+        for name, noted in self.noted.items():
+            if offsets.get(name) != noted:
+                message = f"`{name}` is followed up to {json.dumps(noted)}, and was given up to"
+                hint = "give a stream nothing else while it is followed"
+                raise UserError(f"{message} {json.dumps(offsets.get(name))} meanwhile", hint=hint)
+
+    @contextmanager
+    def naming_files(self, batch: Batch) -> Iterator[None]:
+        """Gives an error about a row of a batch the files that have it."""
+        with naming_files(self.specs, lambda spec: batch.get(spec.name, ())):
+            yield
+
+    def counted(self, batch: Batch) -> dict[str, int]:
+        """How many rows a batch has of each stream."""
+        return {
+            name: sum(count_of(part, one.spec) for part in batch.get(name, ())) for name, one in self.watched.items()
+        }
+
+    def close(self) -> None:
+        """Gives back what is held."""
+        with ExitStack() as closing:
+            for one in self.watched.values():
+                if isinstance(one, Adapted):
+                    closing.callback(one.adapter.close)
+
+
+def _watched(spec: SourceSpec, start: Offset) -> Followed:
+    (one,) = watched_of(spec)
+    assert not isinstance(one, Directory)
+    one.offset = start
+    return one
+
+
+def _must_be_ready(one: Followed) -> None:
+    """Raises: UserError, EngineError where it cannot be read from where it is."""
+    if isinstance(one, Versions):
+        one.table.latest(one.offset, 1)
+        return
+    assert isinstance(one.adapter, PostgresLog)
+    one.adapter.must_be_ready(one.offset)
+
+
+def starting_spec(
+    name: str,
+    source: FollowedSource,
+    row: Type,
+    offset: Json,
+    checkpoint: Path | None,
+    *,
+    has_rows: bool,
+    is_keyed: bool,
+) -> SourceSpec:
+    """A source as what a stream is fed with, from the offset that the view has of it on.
+
+    Raises: UserError where the stream has other rows, or was fed in another way.
+    """
+    if not isinstance(row, ty.RecordType):
+        hint = f'{name}="bag(<id: long>)", or {name}={CALLED[source.connector]}(…), when the query is compiled'
+        raise UserError(f"the rows of a table are records, and those of `{name}` are {row}", hint=hint)
+    if is_keyed:
+        message = f"rows of `{name}` replace others by key, and a table says itself which rows go"
+        raise UserError(message, hint=f"leave the key of `{name}` out")
+    if offset is None and has_rows:
+        message = f"rows of `{name}` were given without an offset, and a table is followed from its beginning"
+        raise UserError(message, hint=ANOTHER)
+    if offset is not None and not source.is_offset(offset):
+        message = f"`{name}` was fed in another way: its last offset is {json.dumps(offset)}, which is none of"
+        raise UserError(f"{message} {KINDS[source.connector]}", hint=f"go on in that way, or {ANOTHER}")
+    return source.spec(name, row, checkpoint)
+
+
+ANOTHER = "start with a view of a new checkpoint"
+KINDS = {
+    "delta": "a table of Delta Lake",
+    "iceberg": "a table of Iceberg",
+    "postgresql_cdc": "a log of PostgreSQL",
+}
+
+
+def is_empty(parts: Sequence[Part]) -> bool:
+    """Whether a batch has no rows of a stream: that of a log may say only how far it has come."""
+    return not any(isinstance(part, Arrived) or part.count for part in parts)
+
+
+def goes(parts: Sequence[Part]) -> bool:
+    """Whether some rows of a batch may go."""
+    files = [file for part in parts if not isinstance(part, Arrived) for file in part.files]
+    arrived = [part for part in parts if isinstance(part, Arrived)]
+    return any(file.weight < 0 for file in files) or any(p.weight < 0 or p.format is not None for p in arrived)
