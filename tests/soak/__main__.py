@@ -36,7 +36,7 @@ from tests.rewrite.plan.test_eager_aggregation import assert_sums_are_exact, sum
 from tests.rewrite.plan.test_join_order import assert_any_order_is_exact, joins
 from tests.runtime.checkpoint.crashes import survives
 from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
-from tests.runtime.checkpoint.fed_views import WAYS, view_survives
+from tests.runtime.checkpoint.fed_views import ALL_WAYS, WAYS, logged, view_survives
 from tests.runtime.checkpoint.streams import GROUPS, JOIN, UPSERTS, Stream, fill
 from tests.runtime.killed_tables import TABLES, table_survives
 from tests.runtime.postgresql.killed_logs import log_survives, server_survives
@@ -308,8 +308,9 @@ class Kills:
         random, killed = Random(number), 0
         while killed < self.spark:
             with TemporaryDirectory() as home:
-                way, most = random.choice(list(WAYS)), min(3, self.spark - killed)
-                killed += view_survives(spark, Path(home), way, random, kills=most, delay=2)
+                ways, most = WAYS if self.server is None else ALL_WAYS, min(3, self.spark - killed)
+                with nullcontext() if self.server is None else logged(self.server, Path(home)):
+                    killed += view_survives(spark, Path(home), random.choice(list(ways)), random, kills=most, delay=2)
         return killed
 
     def of_data_sources(self, number: int) -> int:

@@ -7,20 +7,27 @@ each batch to a file of its number.
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import attrs
+import psycopg
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.api import View
 from tests.runtime.checkpoint.crashes import KilledProcess
+from tests.runtime.postgresql.test_change_log import clear
+from tests.support.postgresql import Server
 from tests.support.spark_settings import INTERPRETED
 
 JOIN = mrql.compile(
@@ -49,6 +56,8 @@ class Way:
     feed: Callable[[View, SparkSession, Path], None]
     rows: Callable[[SparkSession, Path, View], Rows]
     """What the view is fed in the end, of each stream."""
+    grow: Callable[[Path, int, Random], None] | None = None
+    """Makes about so many batches more of what was read once, where all that was there at first is one batch."""
 
     def view(self, spark: SparkSession, home: Path) -> View:
         return self.query.view(spark, checkpoint=home / "state")
@@ -63,7 +72,7 @@ def deliver(home: Path, changes: DataFrame, number: int) -> None:
     aside.rename(file)
 
 
-def follow(view: View, home: Path, **streams: DataFrame) -> None:
+def follow(view: View, home: Path, **streams: DataFrame | mrql.FollowedSource) -> None:
     """Follows streams to their end."""
     view.follow(trigger={"availableNow": True}, deliver=partial(deliver, home), **streams).awaitTermination()
 
@@ -135,13 +144,125 @@ def all_ticks(spark: SparkSession, home: Path, view: View) -> Rows:
     return {"numbers": spark.range(5 * (view.offsets["numbers"]["batchId"] + 1)).selectExpr("id AS n")}
 
 
+# --- tables with versions, and logs -------------------------------------------------------------
+
+
+def drawn(random: Random) -> list[tuple[int, int]]:
+    return [(random.randint(0, 9), random.randint(0, 9)) for _ in range(random.randint(1, 30))]
+
+
+def append_to_lake(home: Path, name: str, rows: list[tuple[int, int]]) -> None:
+    columns = [column.split(" ")[0] for column in SCHEMAS[name].split(", ")]
+    arrays = [pa.array(values, pa.int64()) for values in zip(*rows, strict=True)]
+    write_deltalake(home / name, pa.table(arrays, columns), mode="append")
+
+
+def fill_lakes(home: Path, batches: int, random: Random) -> None:
+    for name in SCHEMAS:
+        append_to_lake(home, name, drawn(random))
+
+
+def grow_lakes(home: Path, batches: int, random: Random) -> None:
+    """Versions of each table, every other one of which takes rows away."""
+    for number in range(batches):
+        for name, schema in SCHEMAS.items():
+            if number % 2:
+                DeltaTable(home / name).delete(f"{schema[0]} = {random.randint(0, 9)}")
+            else:
+                append_to_lake(home, name, drawn(random))
+
+
+def follow_lakes(view: View, spark: SparkSession, home: Path) -> None:
+    follow(view, home, **{name: mrql.delta_table(home / name, max_files=1) for name in SCHEMAS})
+
+
+def rows_of_lakes(spark: SparkSession, home: Path, view: View) -> Rows:
+    return {
+        name: spark.createDataFrame(DeltaTable(home / name).to_pyarrow_table().to_pylist(), schema)
+        for name, schema in SCHEMAS.items()
+    }
+
+
+@attrs.frozen
+class Tables:
+    """The tables of a server that the streams of a home are fed with: the file `server` there says which."""
+
+    address: str
+    names: Mapping[str, str]
+
+    @staticmethod
+    def of(home: Path) -> Tables:
+        address, suffix = (home / "server").read_text().split()
+        return Tables(address, {name: f"{name}_{suffix}" for name in SCHEMAS})
+
+    def transaction(self, *statements: str) -> None:
+        with psycopg.connect(self.address) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def insertion(self, name: str, random: Random) -> str:
+        return f"INSERT INTO {self.names[name]} VALUES {', '.join(map(str, drawn(random)))}"
+
+
+@contextmanager
+def logged(server: Server, home: Path) -> Iterator[None]:
+    """Has the streams of a home be fed with tables of a server, which go with their slots and publications."""
+    (home / "server").write_text(f"{server.conninfo()} {secrets.token_hex(4)}")
+    try:
+        yield
+    finally:
+        for table in Tables.of(home).names.values():
+            clear(server, table)
+
+
+def fill_tables(home: Path, batches: int, random: Random) -> None:
+    tables = Tables.of(home)
+    for name, schema in SCHEMAS.items():
+        columns = ", ".join(f'"{column}" bigint' for column in schema.replace(" long", "").split(", "))
+        made = f"CREATE TABLE {tables.names[name]} ({columns})"
+        whole = f"ALTER TABLE {tables.names[name]} REPLICA IDENTITY FULL"
+        tables.transaction(made, whole, tables.insertion(name, random))
+
+
+def grow_tables(home: Path, batches: int, random: Random) -> None:
+    """Transactions that change both tables."""
+    tables = Tables.of(home)
+    for _ in range(batches):
+        gone = [
+            f'DELETE FROM {of} WHERE "{SCHEMAS[name][0]}" = {random.randint(0, 9)}' for name, of in tables.names.items()
+        ]
+        tables.transaction(*gone, *(tables.insertion(name, random) for name in SCHEMAS))
+
+
+def follow_logs(view: View, spark: SparkSession, home: Path) -> None:
+    tables = Tables.of(home)
+    sources = {
+        name: mrql.postgresql_cdc(f"{tables.address}?table={table}", max_rows=1) for name, table in tables.names.items()
+    }
+    follow(view, home, **sources)
+
+
+def rows_of_tables(spark: SparkSession, home: Path, view: View) -> Rows:
+    tables = Tables.of(home)
+    with psycopg.connect(tables.address) as connection:
+        found = {
+            name: connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
+            for name, table in tables.names.items()
+        }
+    return {name: spark.createDataFrame(rows, SCHEMAS[name]) for name, rows in found.items()}
+
+
 NUMBERED, FOLLOWED, TICKS = "numbered", "followed", "rate-micro-batch"
+LAKES, LOGS = "versions", "logs"
 WAYS: dict[str, Way] = {
     NUMBERED: Way(JOIN, fill_pairs, number_them, pairs_left),
     FOLLOWED: Way(JOIN, fill_pairs, follow_files, all_pairs),
     TICKS: Way(NUMBERS, fill_ticks, follow_ticks, all_ticks),
+    LAKES: Way(JOIN, fill_lakes, follow_lakes, rows_of_lakes, grow_lakes),
 }
-"""The ways in which a view is fed: batches with their numbers, and streaming DataFrames."""
+"""The ways in which a view is fed: batches with their numbers, streaming DataFrames, and tables with versions."""
+ALL_WAYS = {**WAYS, LOGS: Way(JOIN, fill_tables, follow_logs, rows_of_tables, grow_tables)}
+"""And the one for which a server is needed."""
 
 
 def feed(home: Path, way: Way) -> None:
@@ -180,8 +301,12 @@ class KilledView(KilledProcess):
 
 def view_survives(spark: SparkSession, home: Path, name: str, random: Random, *, kills: int, delay: float) -> int:
     """Kills a process that feeds a view at random moments, and returns how often; all that was given counts once."""
-    way = WAYS[name]
-    batches = way.fill(home, random.randint(2, 4), random)
+    way, size = ALL_WAYS[name], random.randint(2, 4)
+    batches = way.fill(home, size, random)
+    if way.grow is not None:
+        with way.view(spark, home) as view:
+            way.feed(view, spark, home)
+        way.grow(home, size, random)
     killed = KilledView(random, delay, home, name).until_done(kills)
     with way.view(spark, home) as view:
         expected = sorted(map(tuple, way.query.batch(spark, **way.rows(spark, home, view)).collect()))
@@ -199,4 +324,4 @@ def view_survives(spark: SparkSession, home: Path, name: str, random: Random, *,
 
 
 if __name__ == "__main__":
-    feed(Path(sys.argv[1]), WAYS[sys.argv[2]])
+    feed(Path(sys.argv[1]), ALL_WAYS[sys.argv[2]])

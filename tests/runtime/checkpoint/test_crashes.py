@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra.values.values import close
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.runtime.checkpoint.crashes import survives
-from tests.runtime.checkpoint.fed_views import FOLLOWED, view_survives
+from tests.runtime.checkpoint.fed_views import FOLLOWED, LAKES, LOGS, logged, view_survives
 from tests.runtime.checkpoint.streams import Stream, batch_answer, fill
 from tests.support.postgresql import Server
 
@@ -43,3 +43,18 @@ def test_kills_of_a_view(spark: SparkSession, tmp_path: Path) -> None:
     """One that follows two streams of files; that batches with numbers count once is in `tests/mrql/api`, and more of
     both in `make soak`."""
     view_survives(spark, tmp_path, FOLLOWED, Random(2), kills=1, delay=1)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_kills_of_a_view_of_versions(spark: SparkSession, tmp_path: Path) -> None:
+    """One that follows two tables of Delta Lake."""
+    view_survives(spark, tmp_path, LAKES, Random(3), kills=2, delay=1)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_kills_of_a_view_of_logs(spark: SparkSession, tmp_path: Path, postgresql: Server) -> None:
+    """One that follows two tables of a database, which have one transaction after the other in common."""
+    with logged(postgresql, tmp_path):
+        view_survives(spark, tmp_path, LOGS, Random(4), kills=2, delay=1)
