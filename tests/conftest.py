@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import shlex
+import sys
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from zlib import crc32
@@ -29,6 +30,10 @@ settings.load_profile("repeatable")
 # The processes that tests start have it from here. A directory of settings would keep them from sharing classes.
 PROPERTIES = Path(__file__).parent / "spark" / "spark-defaults.conf"
 os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--properties-file {shlex.quote(str(PROPERTIES))} pyspark-shell")
+# What one has compiled of the modules is there for the next, and for the next run, whatever the environment says: to
+# compile them takes as long as all else that the start of a command takes.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 os.environ.setdefault(class_archive.SWITCH, str(Path(__file__).parent.parent / ".pytest_cache" / "classes"))
 
 

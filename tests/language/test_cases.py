@@ -24,7 +24,7 @@ MENDED = [case for case in ERRORS if case.instead is not None]
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case.name)
 def test_answer(case: Case) -> None:
     """A query has its value and its type, before and after the rewriting."""
-    query = case.compiled()
+    query = case.compiled
     if case.type is not None:
         assert type_name(query.type) == case.type
     expected = case.expected(query.type)
@@ -37,7 +37,7 @@ def test_answer(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in ANSWERS if case.reads], ids=lambda case: case.name)
 def test_incremental_answer(case: Case, shrinks: bool) -> None:
     """The rows arrive one after the other, first of one stream and then of the next; some come and go again."""
-    query = case.compiled()
+    query = case.compiled
     plan = planned(query.term, shrinking=frozenset(case.streams if shrinks else ())).plan
     view = ReferenceView(plan)
     present = {name: ZSet() for name in case.reads}
@@ -62,7 +62,7 @@ def test_incremental_answer(case: Case, shrinks: bool) -> None:
 def test_error(case: Case) -> None:
     """What is wrong has one error, word for word, with its place."""
     with pytest.raises(UserError) as caught:
-        evaluate(case.compiled().term, case.data | {name: Bag() for name in case.streams if name not in case.data})
+        evaluate(case.compiled.term, case.data | {name: Bag() for name in case.streams if name not in case.data})
     error = caught.value
     assert error.span is not None
     assert f"{error.span.line}:{error.span.column} {error.message}" == case.error

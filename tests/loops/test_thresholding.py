@@ -78,10 +78,10 @@ def test_any_history(damping: float, steps: int, threshold: Threshold, history: 
 
 @pytest.mark.parametrize("threshold", [Threshold(0.05), Threshold(absolute=0.05)], ids=["relative", "absolute"])
 def test_small_changes_do_not_spread(tmp_path: Path, threshold: Threshold) -> None:
-    """Over ten batches with deletions; fewer keys are touched than without a threshold."""
+    """Over five batches with deletions; fewer keys are touched than without a threshold."""
     file = FILES["pagerank"]
     (query,) = file.program(tmp_path, steps=8).queries
-    batches = file.history(10)
+    batches = file.history(4)
     view, all_of_it = (ReferenceView(exact(query.term, given)) for given in (threshold, None))
     touched, off = [0, 0], []
     for number, batch in enumerate(batches):

@@ -28,7 +28,8 @@ from mrql.runtime.checkpoint import policy
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.bad_input import deaths
 from tests.conftest import local_spark
-from tests.loops.test_streams import assert_kept_on_spark
+from tests.loops.test_diffuse import DIFFUSED, assert_within_residuals
+from tests.loops.test_streams import assert_kept_in_the_reference, assert_kept_on_spark
 from tests.rewrite.incremental.test_theorems import assert_incremental
 from tests.rewrite.loops.test_strategies import History, assert_kept
 from tests.rewrite.normalize.test_guards import GUARDED, assert_guarded
@@ -268,9 +269,15 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
             done[PROPERTIES_HELD] += 1
     assert_construct(spark, CONSTRUCTS[number % len(CONSTRUCTS)])
     name, way = EVERY_WAY[number % len(EVERY_WAY)]
+    history = FILES[name].history(10, number % 1000)
     with TemporaryDirectory() as home:
-        assert_kept_on_spark(spark, Path(home), name, way, FILES[name].history(10, number % 1000))
-    done[LOOPS] += 1
+        assert_kept_on_spark(spark, Path(home), name, way, history)
+    with TemporaryDirectory() as home:
+        assert_kept_in_the_reference(Path(home), name, way, history)
+    name, threshold = DIFFUSED[number % len(DIFFUSED)]
+    with TemporaryDirectory() as home:
+        assert_within_residuals(Path(home), name, threshold, FILES[name].history(10, number % 1000))
+    done[LOOPS] += 3
     follow(spark, NAMES[number % len(NAMES)], *arriving(10, number % 1000))
     done[TPCH] += 1
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
 from pathlib import Path
 
 import attrs
@@ -65,8 +66,12 @@ class Case:
     def name(self) -> str:
         return f"{self.file}:{self.line}"
 
+    @cached_property
     def compiled(self) -> CompiledExpression:
-        """The last expression of the program."""
+        """The last expression of the program, compiled once for all tests of a process.
+
+        Raises: UserError where there is none.
+        """
         return compile_program(self.query, "query", self.streams, catalog=CATALOG).queries[-1]
 
     def mended(self) -> CompiledExpression:
@@ -85,6 +90,7 @@ class Case:
         return tuple(name for name in self.streams if re.search(rf"\b{name}\b", self.query))
 
 
+@cache
 def literal(text: str, t: Type) -> Value:
     """A value of a type, written as an expression of the language."""
     return convert(evaluate(compile_program(text, text).queries[-1].term), t)
@@ -110,9 +116,10 @@ def documents(value: Value, t: Type) -> Iterator[tuple[Document, ty.Basic]]:
         yield from documents(part, item)
 
 
-def cases() -> list[Case]:
+@cache
+def cases() -> tuple[Case, ...]:
     """The cases of all files, in their order."""
-    return [case for path in sorted(DIRECTORY.glob("*.case")) for case in cases_of(path)]
+    return tuple(case for path in sorted(DIRECTORY.glob("*.case")) for case in cases_of(path))
 
 
 def cases_of(path: Path) -> Iterator[Case]:

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture.engine import ConjectureRunner
 
-LONGEST = 500
+LONGEST = 250
 """Queries of more characters than this are drawn for Spark by `make soak` alone: one takes as long as ten others."""
 
 

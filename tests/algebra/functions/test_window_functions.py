@@ -35,7 +35,7 @@ FUNCTIONS = {
 KEYS = {"other keys": 7919, "few keys": 5, "one key": 1}
 """How many keys the rows are ordered by, at most."""
 
-FEW, MANY = 80, 320
+FEW, MANY = 50, 200
 EACH_FOR_ALL = "select (a.v, count(select b from b in x where b.v <= a.v)) from a in x"
 
 

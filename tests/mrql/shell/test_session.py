@@ -59,7 +59,7 @@ def test_statement_by_statement(case: Case) -> None:
     """The statements of a program have the same answer one by one as together."""
     session = Session()
     values = [value for statement in statements(case.query) for value in answers(session, statement)]
-    assert same(values[-1], case.expected(case.compiled().type))
+    assert same(values[-1], case.expected(case.compiled.type))
 
 
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case.name)
