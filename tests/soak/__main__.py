@@ -30,6 +30,7 @@ from tests.bad_input import deaths
 from tests.conftest import local_spark
 from tests.loops.test_diffuse import DIFFUSED, assert_within_residuals
 from tests.loops.test_streams import assert_kept_in_the_reference, assert_kept_on_spark
+from tests.rewrite.incremental.test_document import assert_construct_follows
 from tests.rewrite.incremental.test_theorems import assert_incremental
 from tests.rewrite.loops.test_strategies import History, assert_kept
 from tests.rewrite.normalize.test_guards import GUARDED, assert_guarded
@@ -60,6 +61,7 @@ from tests.soak import fuzz, large_data, loop_memory, properties
 from tests.soak.properties import PROPERTIES
 from tests.support.construct_queries import construct_queries
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
+from tests.support.incremental_cases import Construct
 from tests.support.loop_files import EVERY_WAY, FILES
 from tests.support.loop_queries import adding_loops, edge_histories
 from tests.support.partitions import DRAWN, states
@@ -122,6 +124,13 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         tables = data.draw(tables_of(text, fewest=1))
         history = data.draw(histories(text, tables=tables, deletions=True))
         assert_incremental(text, history, deletions=True, tables=tables)
+        done[IN_THE_REFERENCE] += 1
+
+    @seed(number)
+    @cases(100)
+    @given(st.sampled_from(INCREMENTAL), st.data())
+    def documented(construct: Construct, data: st.DataObject) -> None:
+        assert_construct_follows(construct, data)
         done[IN_THE_REFERENCE] += 1
 
     @seed(number)
@@ -251,6 +260,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         done[CALLS] += 1
     reference()
     beside()
+    documented()
     wild()
     looped()
     guarded()

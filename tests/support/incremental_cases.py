@@ -13,6 +13,7 @@ import attrs
 
 import mrql
 from mrql.algebra.notation.parser import parse_type
+from mrql.rewrite.passes import Trace
 from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.cost import Cost
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
@@ -305,9 +306,15 @@ CONSTRUCTS = tuple(
 
 
 @cache
-def plan_of(construct: Construct) -> Plan:
+def trace_of(construct: Construct) -> Trace:
+    """How the query of a construct becomes its plan, over streams that shrink too; made once for all tests of a
+    process."""
     term = mrql.compile(construct.query, **STREAMS).term
-    return planned(term, shrinking=frozenset(STREAMS)).plan
+    return planned(term, shrinking=frozenset(STREAMS))
+
+
+def plan_of(construct: Construct) -> Plan:
+    return trace_of(construct).plan
 
 
 def table() -> Iterator[str]:

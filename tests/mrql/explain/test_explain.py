@@ -36,7 +36,7 @@ from mrql.rewrite.plan.plan import Shape
 from mrql.translate.compile_program import compile_program
 from tests.support.golden_cases import TYPES, program_traces, traces
 from tests.support.incremental_cases import CONSTRUCTS, PYTHON, Construct
-from tests.support.incremental_cases import STREAMS as STREAM_TYPES
+from tests.support.incremental_cases import trace_of as trace_of_construct
 from tests.support.planning import planned
 from tests.support.queries import STREAMS, queries
 
@@ -713,7 +713,7 @@ def test_names_are_escaped_in_the_picture() -> None:
 @pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
 def test_rows_that_pass_through_python(construct: Construct) -> None:
     """None do, but for functions that call themselves and imported ones; explain names those."""
-    trace = planned(mrql.compile(construct.query, **STREAM_TYPES).term)
+    trace = trace_of_construct(construct)
     found = [function.called for function in facts_of(trace).python]
     assert found == PYTHON.get(construct.name, [])
     line = "  Rows that pass through Python: none"

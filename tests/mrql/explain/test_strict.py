@@ -11,8 +11,7 @@ import mrql
 from mrql.algebra.errors import UserError
 from mrql.cli.main import main
 from mrql.explain import explain_json, require_incremental
-from tests.support.incremental_cases import CONSTRUCTS, STREAMS, Construct, plan_of
-from tests.support.planning import planned
+from tests.support.incremental_cases import CONSTRUCTS, STREAMS, Construct, plan_of, trace_of
 
 WHOLE = "the whole state"
 LIMITED = """
@@ -26,8 +25,7 @@ order by y desc limit 3;
 @pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
 def test_what_recomputes_is_what_explain_says(construct: Construct) -> None:
     """A query is refused where `explain` gives the answer's change, or that of a derived stream, as the whole state."""
-    trace = planned(mrql.compile(construct.query, **STREAMS).term, shrinking=frozenset(STREAMS))
-    document = explain_json(trace)
+    document = explain_json(trace_of(construct))
     changes = [*document["derived"], document["answer"]]
     reasons = [change["reason"] for change in changes if change["cost"] == WHOLE]
     if not reasons:

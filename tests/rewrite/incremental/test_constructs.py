@@ -10,14 +10,14 @@ from tests.support.construct_queries import construct_queries
 from tests.support.queries import histories
 
 
-@cases(60)
+@cases(40)
 @given(construct_queries(), st.data())
 def test_any_split_into_batches(text: str, data: st.DataObject) -> None:
     """However the data is split into batches, the answer after each is that over all data so far."""
     assert_incremental(text, data.draw(histories(text)))
 
 
-@cases(60)
+@cases(40)
 @given(construct_queries(), st.data())
 def test_deletions(text: str, data: st.DataObject) -> None:
     """A deletion takes back what the row brought."""
