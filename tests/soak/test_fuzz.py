@@ -27,7 +27,7 @@ from tests.soak.large_data import SHAPES, assert_bounded
 
 TEXT_MAX_SECONDS = 10
 """The work, of a processor, that no text may take."""
-EXAMPLES = {"texts": 1200, "mutants": 600, "grammatical": 100}
+EXAMPLES = {"texts": 600, "mutants": 300, "grammatical": 50}
 DEEP: dict[str, Callable[[int], str]] = {
     "tuples": lambda n: "(" * n + "1" + ",2)" * n,
     "bags": lambda n: "{" * n + "1" + "}" * n,
