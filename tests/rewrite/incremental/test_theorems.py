@@ -169,17 +169,17 @@ def test_theorem_2(text: str, data: st.DataObject) -> None:
     assert_incremental(text, data.draw(histories(text, most=1)))
 
 
-@cases(150)
+@cases(100)
 @given(queries(), st.data())
 def test_any_split_into_batches(text: str, data: st.DataObject) -> None:
     """However the data is split into batches, the answer after each is that over all data so far."""
     assert_incremental(text, data.draw(histories(text)))
 
 
-@cases(160)
+@cases(100)
 @given(st.one_of(queries(), queries(), construct_queries()), st.data())
 def test_deletions(text: str, data: st.DataObject) -> None:
-    """A deletion takes back what the row brought, under any query: 960 cases.
+    """A deletion takes back what the row brought, under any query: 600 cases.
 
     Each query meets six histories, for to make a plan takes longer than to follow one.
     """
@@ -187,7 +187,7 @@ def test_deletions(text: str, data: st.DataObject) -> None:
         assert_incremental(text, data.draw(histories(text, deletions=True)), deletions=True)
 
 
-@cases(60)
+@cases(40)
 @given(st.one_of(queries(), queries(), construct_queries()), st.data())
 def test_static_tables(text: str, data: st.DataObject) -> None:
     """Some of the streams may be tables that never change, known from the start, and others lose rows beside them."""
