@@ -1,12 +1,14 @@
-"""In how many partitions the states of views on Spark are: in one, in several, or in several once there are rows."""
+"""In how many partitions the states of views on Spark are: in one, in several, or in several once there are rows; then
+it changes with the batches, too, whether groups are merged whole or looked up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 from mrql.runtime.spark import partitions
+from mrql.runtime.spark.state import compaction
 
 IN_ONE, GROWING, SEVERAL = "in one", "growing", "several"
 
@@ -17,8 +19,15 @@ DRAWN = tuple(MAX_ROWS)
 """What tests are run with in turn."""
 
 
+MERGED = {"SPARSE_MERGED_WHOLE_MAX_ROWS": 0, "FEW_TOUCHED_MIN_RATIO": 2, "MERGED_WHOLE_MAX_BATCHES": 1}
+"""With these a batch after one that has touched half of the groups merges them whole, and the next one does not."""
+
+
 @contextmanager
 def states(how: str) -> Iterator[None]:
     """A block in which states are so."""
-    with patch.object(partitions, "IN_ONE_MAX_ROWS", MAX_ROWS[how]):
+    with ExitStack() as patched:
+        patched.enter_context(patch.object(partitions, "IN_ONE_MAX_ROWS", MAX_ROWS[how]))
+        for name, limit in MERGED.items() if how == GROWING else ():
+            patched.enter_context(patch.object(compaction, name, limit))
         yield

@@ -27,7 +27,15 @@ many rows costs.
 """
 
 SPARSE_MERGED_WHOLE_MAX_ROWS = 50_000
-"""Groups of more rows are looked up where a batch is likely to touch few of them."""
+"""Groups of more rows are looked up where a batch is likely to touch few of them: where it is known beforehand, or the
+last ones have."""
+
+FEW_TOUCHED_MIN_RATIO = 16
+"""A batch has touched few groups if there are at least so many times as many."""
+
+MERGED_WHOLE_MAX_BATCHES = 64
+"""After a batch that has touched many, so many are merged whole. What these touch is not known, so the next one is
+looked up again."""
 
 STEPS_MERGED_WHOLE_MAX_ROWS = 10_000
 """Groups of at most so many rows are merged whole in each step of a loop too: each number of runs is a plan of its own,
@@ -73,7 +81,9 @@ class Policy:
     """When the runs of a table are merged, and how large ones are kept."""
 
     merged_whole_max_rows: int
-    """Groups of at most so many rows are merged whole when they change."""
+    """Groups of at most so many rows are merged whole when they change much."""
+    looked_up_min_rows: int
+    """Groups of more rows than this are looked up where batches touch few of them."""
     large_min_rows: int
     """A table of more rows is large: it is worth a query more, or a job, not to touch all of them."""
     packed_min_rows: int
@@ -91,15 +101,17 @@ def policy(access: Access) -> Policy:
     if Access.STEPS in access:
         return Policy(
             STEPS_MERGED_WHOLE_MAX_ROWS,
+            STEPS_MERGED_WHOLE_MAX_ROWS,
             LOOKED_UP_MIN_ROWS,
             packed_min_rows=LOOKED_UP_MIN_ROWS,
             blocks_min_rows=IN_BLOCKS_MIN_ROWS,
             rows_per_block=ROWS_PER_BLOCK,
             row_by_row=True,
         )
-    whole = SPARSE_MERGED_WHOLE_MAX_ROWS if Access.SPARSE in access else MERGED_WHOLE_MAX_ROWS
+    sparse = min(SPARSE_MERGED_WHOLE_MAX_ROWS, MERGED_WHOLE_MAX_ROWS)
+    whole = sparse if Access.SPARSE in access else MERGED_WHOLE_MAX_ROWS
     blocks = LOOKED_UP_IN_BLOCKS_MIN_ROWS if Access.LOOKED_UP in access else None
-    return Policy(whole, MERGED_WHOLE_MAX_ROWS, WAITED_FOR_MAX_ROWS, blocks, LOOKED_UP_ROWS_PER_BLOCK)
+    return Policy(whole, sparse, MERGED_WHOLE_MAX_ROWS, WAITED_FOR_MAX_ROWS, blocks, LOOKED_UP_ROWS_PER_BLOCK)
 
 
 def due(sizes: Sequence[int | None]) -> int:

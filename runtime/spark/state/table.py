@@ -54,6 +54,8 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
     """How a batch reads and changes it."""
     is_passing: bool = False
     """Whether a batch is likely to merge all rows, so that it is not worth the while to pack them."""
+    merged_whole_for: int = 0
+    """So many batches more are merged whole, unless the table becomes large: one before them has touched much."""
     runs: list[Run] = attrs.Factory(list)
     batch: TableBatch = attrs.Factory(TableBatch)
     """The last batch."""
@@ -127,14 +129,27 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         return self.plans.moved(changes, self.schema.partition_by) if self.schema.partition_by else changes
 
     def update(self, changes: Relation, *, by_key: bool = False) -> None:
-        """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own. All
-        steps of a batch do it alike. The change may have one row `by_key` already."""
+        """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own, and to
+        one between by what batches have touched of it. All steps of a batch do it alike. The change may have one row
+        `by_key` already."""
         if self.batch.by_runs is None:
-            self.batch.by_runs = _rows(self.runs) > self.policy.merged_whole_max_rows
+            self.batch.by_runs = self._is_looked_up()
         if self.batch.by_runs:
             self.append(changes, as_it_is=by_key)
         else:
             self.merge(changes)
+
+    def _is_looked_up(self) -> bool:
+        rows, policy = _rows(self.runs), self.policy
+        few_touched = self.merged_whole_for == 0
+        return rows > (policy.looked_up_min_rows if few_touched else policy.merged_whole_max_rows)
+
+    def _note_touched(self) -> None:
+        """Learns of a batch that is over whether batches touch few of the rows."""
+        if self.batch.by_runs is False:
+            self.merged_whole_for = max(0, self.merged_whole_for - 1)
+        elif self.batch.by_runs and _rows(self.batch.added) * compaction.FEW_TOUCHED_MIN_RATIO > _rows(self.runs):
+            self.merged_whole_for = compaction.MERGED_WHOLE_MAX_BATCHES
 
     def merge(self, changes: Relation) -> None:
         """Merges a partitioned change and all runs into one new run."""
@@ -313,6 +328,7 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         self.take_merged()
         # What was merged beside the batches takes the place of its runs now, and these are read no longer than those.
         replaced = [*replaced, *(run for run in self.batch.replaced if run not in replaced)]
+        self._note_touched()
         self.batch = TableBatch(self.snapshot())
         return replaced
 
