@@ -360,7 +360,7 @@ def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> 
         index = Operator(id, OperatorKind.INDEX, (each.stream,), Linearity.LINEAR, "⊎ of the change", (), kept)
         yield attrs.evolve(index, stage=stage.name, input=each.label, access=looked_up)
     tables = joined_tables(feed)
-    works = (join_work(feed), *([table_join_work(tables)] if tables else []))
+    works = (join_work(feed, in_blocks=Access.STEPS in looked_up), *([table_join_work(tables)] if tables else []))
     # The steps of a loop are counted, and numbers of them leave no range.
     fails = may_fail_for_pairs(feed, overflows=Access.STEPS not in access)
     form = DeltaForm.THERE if fails and any(_may_lose(i.stream, plan) for i in feed.rows.inputs) else DeltaForm.CHANGES

@@ -1,13 +1,15 @@
 """What a batch costs: how much of a state is read, and moved.
 
-Rows that are moved go over the network; rows that are read stay where they are. A look-up by key goes over the keys of
-a state where they lie, and reads the rows of the wanted ones. What a batch brings is merged with what is there when
-there is much of it, so that over many batches each row is merged as often as the logarithm of the state's size says.
+Rows that are moved go over the network; rows that are read stay where they are. A join goes over the keys of a state
+where they lie, and works on the rows of the wanted ones; where the steps of a batch look things up again and again, a
+large state is in blocks, and they go over those of their keys alone. What a batch brings is merged with what is there
+when there is much of it, so that over many batches each row is merged as often as the logarithm of the state's size
+says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 import attrs
@@ -15,7 +17,27 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import free_vars
-from mrql.algebra.terms import CoGroup, GroupBy, OrderBy, Reduce, Repeat, Take, Term, Union
+from mrql.algebra.terms import (
+    CMap,
+    CoGroup,
+    Empty,
+    GroupBy,
+    If,
+    Lambda,
+    OrderBy,
+    Pattern,
+    PTuple,
+    PVar,
+    Reduce,
+    Repeat,
+    Single,
+    Stream,
+    Take,
+    Term,
+    Tup,
+    Union,
+    Var,
+)
 from mrql.rewrite.analysis.multilinear import occurrences
 from mrql.rewrite.plan.delta_rules import DeltaRules, Rule
 from mrql.rewrite.plan.labels import feed_name, joins_on_nothing, listed, occurrence_names
@@ -70,14 +92,14 @@ def bag_work(name: str) -> Work:
     return Work(f"the bag {name}", Cost.DELTA, Cost.DELTA)
 
 
-def join_work(feed: Feed) -> Work:
-    """To join a batch with what is stored of the other inputs."""
+def join_work(feed: Feed, *, in_blocks: bool) -> Work:
+    """To join a batch with what is stored of the other inputs, in which it goes over blocks where they are large."""
     what = f"the join {feed_name(feed)}"
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     if joins_on_nothing(feed):
         reads, reason = Cost.STATE, "no equality links the sides: each new row meets all rows of the other side"
     else:
-        reads, reason = Cost.KEYS, "the partners of a batch's rows are looked up by their key"
+        reads, reason = Cost.KEYS, _by_key(feed, shown, in_blocks=in_blocks)
     ordered = {label for label, _ in feed.rows.orders}
     found = [(label, others) for label, others in _joined_again(feed.rows.body) if label not in ordered]
     again = [(shown[label], [shown[o] for o in others]) for label, others in found]
@@ -85,6 +107,76 @@ def join_work(feed: Feed) -> Work:
         return Work(what, reads, Cost.DELTA, reason)
     costly = "; ".join(f"a batch of {label} joins {listed(others)} anew" for label, others in again)
     return Work(what, Cost.STATE, Cost.STATE, f"{reason}; {costly}")
+
+
+def _by_key(feed: Feed, shown: Mapping[str, str], *, in_blocks: bool) -> str:
+    """How the partners of a batch's rows are found."""
+    sent: dict[str, list[str]] = {}
+    for batch, label in _met_otherwise(feed):
+        sent.setdefault(shown[label], []).append(shown[batch])
+    found = (
+        "the partners of a batch's rows are looked up by key, in a large state by its blocks"
+        if in_blocks
+        else "the partners of a batch's rows are found by key, by going over what is kept where it lies"
+    )
+    others = (
+        f"batches of {listed(batches)} meet {name} by another key than it is kept by, and are sent to all of it"
+        for name, batches in sent.items()
+    )
+    return "; ".join((found, *others))
+
+
+def _met_otherwise(feed: Feed) -> Iterator[tuple[str, str]]:
+    """The inputs whose batches meet another one by a key that this one is not kept by, each with that one."""
+    for batch in (read.label for read in feed.rows.inputs):
+        for term in subterms(feed.rows.for_batch(batch)):
+            if isinstance(term, CoGroup):
+                for side, other in ((term.left, term.right), (term.right, term.left)):
+                    read = occurrences(side)
+                    if len(read) == 1 and batch in occurrences(other) and not _has_own_key(side):
+                        yield batch, read[0]
+
+
+def _has_own_key(side: Term) -> bool:
+    """Whether the pairs of a join's side, made of one input, have the key that the input is kept by.
+
+    >>> from mrql.algebra.notation.parser import parse
+    >>> S = {"S": "{(long, (long, long))}"}
+    >>> texts = "S", "cMap(λ(k, (a, b)). if a > b then {(k, b)} else {}, S)", "cMap(λ(k, (a, b)). {(a, (k, b))}, S)"
+    >>> [_has_own_key(parse(text, S)) for text in texts]
+    [True, True, False]
+    """
+    match side:
+        case Stream():
+            return True
+        case CMap(Lambda(PTuple((key, _)), body), source):
+            return _has_own_key(source) and _has_key(body, key)
+        case _:
+            return False
+
+
+def _has_key(body: Term, key: Pattern) -> bool:
+    """Whether each pair of a bag has what a pattern takes apart as its key."""
+    match body:
+        case Single(Tup((found, _))):
+            return _is_matched(found, key)
+        case If(_, then, otherwise):
+            return _has_key(then, key) and _has_key(otherwise, key)
+        case CMap(Lambda(_, inner), _):
+            return _has_key(inner, key)
+        case _:
+            return isinstance(body, Empty)
+
+
+def _is_matched(term: Term, pattern: Pattern) -> bool:
+    """Whether a term is what a pattern takes apart."""
+    match term, pattern:
+        case Var(name), PVar(other):
+            return name == other
+        case Tup(terms), PTuple(items):
+            return len(terms) == len(items) and all(map(_is_matched, terms, items))
+        case _:
+            return False
 
 
 def table_join_work(names: tuple[str, ...]) -> Work:

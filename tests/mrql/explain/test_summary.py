@@ -50,7 +50,7 @@ def test_what_it_says_of_a_join() -> None:
     query = "select (a, count(p)) from (a, b) in S, p in P where b = p.K group by a"
     assert said(mrql.compile(query, **STREAMS).trace()) == {
         "X1": "groups by a: c: long (+) joins S by b and P by K a batch costs the touched keys: the partners of a "
-        "batch's rows are looked up by their key",
+        "batch's rows are found by key, by going over what is kept where it lies",
         "answer": "made from X1 a batch costs the touched keys: each key of X1 has its own answer; those of the "
         "touched keys, before and after, are compared",
     }

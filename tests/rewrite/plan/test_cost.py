@@ -1,0 +1,63 @@
+"""What a batch costs, in words: they are those of what is run."""
+
+from __future__ import annotations
+
+import pytest
+
+import mrql
+from mrql.rewrite.plan.circuit import Operator, OperatorKind, circuit_of
+from mrql.rewrite.plan.cost import Cost
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
+from tests.support.planning import planned
+from tests.tpch.cases import case
+
+PAIRS = dict.fromkeys(("S", "T", "P"), "{(long, long)}")
+OVER = "the partners of a batch's rows are found by key, by going over what is kept where it lies"
+
+
+def join(text: str, *, strategy: LoopStrategy = LoopStrategy.AUTO) -> Operator:
+    """The one join of a query."""
+    plan = planned(mrql.compile(text, **PAIRS).term, strategy=strategy).plan
+    (found,) = (o for o in circuit_of(plan).operators if o.kind is OperatorKind.JOIN)
+    return found
+
+
+def test_a_join_of_two_goes_over_its_sides() -> None:
+    found = join("select (a, d) from (a, b) in S, (c, d) in T where b = c")
+    assert (found.cost, found.reason) == (Cost.KEYS, OVER)
+
+
+@pytest.mark.parametrize(
+    "head", ["(a, f)", "(b, f)", "(a, d, f)"], ids=["no key is used", "the key is used", "the other key is used"]
+)
+def test_a_later_join_by_another_key_says_so(head: str) -> None:
+    """T is kept by c, by which a batch of S meets it; one of P meets it by d."""
+    found = join(f"select {head} from (a, b) in S, (c, d) in T, (e, f) in P where b = c and d = e")
+    sent = "batches of P meet T by another key than it is kept by, and are sent to all of it"
+    assert (found.cost, found.reason) == (Cost.KEYS, f"{OVER}; {sent}")
+
+
+def test_later_joins_by_the_key_of_each_input_say_nothing_of_it() -> None:
+    """P is met by e, by which it is kept, whatever has come."""
+    found = join("select (a, d, f) from (a, b) in S, (c, d) in T, (e, f) in P where b = c and b = e")
+    assert "meet P" not in str(found.reason)
+    assert "meet T" not in str(found.reason)
+
+
+def test_of_a_large_query_each_input_is_named_once() -> None:
+    plan = case("q08").query.trace().plan
+    (found,) = (o for o in circuit_of(plan).operators if o.kind is OperatorKind.JOIN)
+    sent = "batches of {} meet {} by another key than it is kept by, and are sent to all of it"
+    assert found.works[0].reason == "; ".join(
+        (OVER, sent.format("supplier, orders and customer", "lineitem"), sent.format("customer", "orders"))
+    )
+
+
+def test_the_steps_of_a_loop_look_up() -> None:
+    """What they read again and again is in blocks where it is large."""
+    found = join(
+        "repeat w = select distinct e from e in S"
+        " step select distinct v from v in (w union (select (a, d) from (a, b) in w, (c, d) in S where b = c))",
+        strategy=LoopStrategy.FIXPOINT,
+    )
+    assert found.reason == "the partners of a batch's rows are looked up by key, in a large state by its blocks"
