@@ -105,7 +105,10 @@ def derive(
         deriver.streams.define(loop) if isinstance(loop, Fixpoint) else deriver.streams.carry_over(loop)
     answer = deriver.visit(term)
     shrinking &= set(stream_names(query))
-    derived, feedbacks = tuple(deriver.streams.derived), tuple(deriver.streams.feedbacks)
+    # The value of a loop that is carried over may be read by the answer alone, as a term.
+    read = {name for stage in deriver.stages for name in stage.streams}
+    derived = tuple(each for each in deriver.streams.derived if each.name in read)
+    feedbacks = tuple(deriver.streams.feedbacks)
     return Plan(query, tuple(deriver.stages), answer, derived, shrinking, feedbacks=feedbacks)
 
 

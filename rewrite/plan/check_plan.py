@@ -28,7 +28,7 @@ from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
 from mrql.rewrite.analysis.infer_merge import infer_multilinear
 from mrql.rewrite.analysis.multilinear import Input, occurrences, stream_of
-from mrql.rewrite.plan.plan import Component, Feed, Feedbacks, Plan, Shape, Stage, by_key, product
+from mrql.rewrite.plan.plan import Component, DerivedStream, Feed, Feedbacks, Plan, Shape, Stage, by_key, product
 
 NO_NAMES: Mapping[str, Type] = {}
 
@@ -69,10 +69,15 @@ class _PlanChecker:
         for n, stage in enumerate(self.plan.stages):
             yield from _placed(f"stage {stage.name}", self.stage(stage, self.plan.stages[:n]))
         for derived in self.plan.derived:
-            yield from _placed(f"the stream {derived.name}", self.over_states(derived.term, self.states))
+            yield from _placed(f"the stream {derived.name}", self.derived(derived))
         for feedbacks in self.plan.feedbacks:
             yield from self.feedbacks(feedbacks)
         yield from _placed("the answer", self.answer())
+
+    def derived(self, derived: DerivedStream) -> Iterator[str]:
+        yield from self.over_states(derived.term, self.states)
+        if not any(derived.name in stage.streams for stage in self.plan.stages):
+            yield "no stage reads it"
 
     def names(self) -> Iterator[str]:
         plan = self.plan

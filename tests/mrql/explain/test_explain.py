@@ -23,7 +23,7 @@ from mrql.algebra.monoids import BAG, INVARIANT, LIST, MAX, MIN, PRODUCT, SUM, K
 from mrql.algebra.notation.parser import parse, parse_type
 from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import Stream, pair_type
-from mrql.explain import explain_graph, explain_json, explain_trace
+from mrql.explain import explain_graph, explain_html, explain_json, explain_trace
 from mrql.explain.lineage import lineage_tree
 from mrql.explain.plan_facts import diminisher, facts_of, without_inverse
 from mrql.explain.tables import Role, stage_tables
@@ -32,6 +32,7 @@ from mrql.rewrite.passes import Trace
 from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.delta_rules import linear_stage, touched_stage
 from mrql.rewrite.plan.labels import component_names
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Shape
 from mrql.translate.compile_program import compile_program
 from tests.support.golden_cases import TYPES, program_traces, traces
@@ -354,6 +355,26 @@ def test_explaining_is_quick(trace: Trace) -> None:
         return time.process_time() - start
 
     assert min(seconds() for _ in range(3)) < 1
+
+
+RANKS = """
+repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in S)
+  step select (b, 0.15 + 0.85 * sum(r)) from (a, r) in ranks, (c, b) in S where a = c group by b
+  limit 3
+"""
+
+
+@pytest.mark.parametrize("read", [RANKS, f"select (n, count(r)) from (n, r) in ({RANKS}) group by n"])
+@pytest.mark.parametrize("way", [way for way in LoopStrategy if way is not LoopStrategy.FIXPOINT])
+def test_each_way_of_a_loop_is_explained(way: LoopStrategy, read: str) -> None:
+    """Whether its value is the answer, or read by another stage: in all forms, with all streams that there are."""
+    query = mrql.compile(read, S="{(long, long)}")
+    trace = planned(query.term, strategy=way)
+    text = explain_trace(trace)
+    assert all(f"Stream {derived.name}: " in text for derived in trace.plan.derived)
+    assert list(faults(explain_json(trace), SCHEMA)) == []
+    assert "answer" in explain_html(trace, query.type)
+    test_boxes_lie_apart_and_inside(trace)
 
 
 def test_explaining_loads_no_spark() -> None:

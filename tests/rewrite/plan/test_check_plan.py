@@ -203,6 +203,11 @@ BROKEN: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
         lambda p: derived(p, term=Single(Tup((UNKNOWN, Tup(()))))),
         "made of nobody: that does not stand before it",
     ),
+    "a stream that nobody reads": (
+        NESTED,
+        lambda p: attrs.evolve(p, derived=(*p.derived, attrs.evolve(p.derived[0], name="D9"))),
+        "the stream D9: no stage reads it",
+    ),
     "a stage before what it reads": (
         NESTED,
         lambda p: attrs.evolve(p, stages=p.stages[::-1]),
