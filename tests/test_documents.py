@@ -132,7 +132,12 @@ def test_the_session_of_the_readme(spark: SparkSession, tmp_path: Path, monkeypa
     assert len([*(tmp_path / "answers").glob("batch-*")]) == len(shown)
 
 
-# --- verify, data -------------------------------------------------------------------------------
+# --- explain, verify, data ----------------------------------------------------------------------
+
+
+def test_what_explain_shows() -> None:
+    ((command, shown),) = session(block("docs/incremental.md", "$ mrql explain"))
+    assert run(command, ROOT).rstrip("\n").splitlines() == shown
 
 
 @pytest.mark.slow

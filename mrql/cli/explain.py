@@ -20,7 +20,7 @@ from mrql.explain import (
 )
 from mrql.jobs.planning import plan_options
 from mrql.output.tables import type_name
-from mrql.output.terminal import say, say_document
+from mrql.output.terminal import page_width, say, say_document
 from mrql.rewrite.pipeline import plan_query
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
@@ -69,4 +69,4 @@ def explain(
         return
     for query, trace in traces:
         say(f"── {query.span.source.name}:{query.span.line}: {type_name(query.type)}\n")
-        say((explain_passes if passes else explain_trace if derivation else explain_summary)(trace))
+        say((explain_passes if passes else explain_trace if derivation else explain_summary)(trace, page_width()))

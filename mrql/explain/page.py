@@ -10,12 +10,15 @@ from mrql.algebra.terms import Term
 
 STEP = 2
 
+PAGE_MIN_COLUMNS = 60
+"""A page is not narrower, however narrow the terminal is."""
+
 
 class Page:
     """Lines of text, of at most `width` columns where that can be."""
 
     def __init__(self, width: int) -> None:
-        self.width = width
+        self.width = max(width, PAGE_MIN_COLUMNS)
         self.lines: list[str] = []
 
     def gap(self) -> None:

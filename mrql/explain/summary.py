@@ -1,4 +1,7 @@
-"""What is kept of a query and what a batch costs, on one screen."""
+"""What a batch costs and what is kept of a query, on one screen: one line for each part, and one for each table.
+
+The text of the query, the types of what it reads, and the reasons in full are in the derivation (`text.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,83 +9,117 @@ from collections.abc import Iterator
 
 import attrs
 
-from mrql.explain.page import Page
+from mrql.explain.page import STEP, Page
 from mrql.explain.plan_facts import DerivedFacts, Facts, StageFacts
-from mrql.explain.tables import Role, StoredTable
-from mrql.explain.text import column_text, python_lines, query_lines
+from mrql.explain.tables import Role, StoredColumn, StoredTable
+from mrql.explain.text import fed_back, notes, python_lines
+from mrql.rewrite.plan.cost import briefly
 from mrql.rewrite.plan.labels import listed
+from mrql.rewrite.plan.plan import Shape
+
+BETWEEN = 2
+"""So many spaces are between two columns."""
+
+OTHERS = (Role.WEIGHT, Role.TOUCHED, Role.SUPPORT, Role.ROWS)
+"""What each table has beside what the query asks for."""
 
 
 @attrs.frozen
-class Kept:
-    """What is kept under a name, or passed on, and what a batch costs of it; nothing is said of that where a loop has
-    it."""
+class BatchLine:
+    """A part that a batch goes through: what it is, what a batch costs of it, and why that is more than the delta."""
 
     name: str
-    what: tuple[str, ...]
-    cost: str | None = None
+    what: str
+    cost: str = ""
+    why: str = ""
 
 
 def render_summary(facts: Facts, width: int) -> str:
-    """The query, a paragraph for each stage and for what is passed on between them, and the answer."""
+    """Each stage, what is passed on between them, and the answer; then what is kept."""
     page = Page(width)
-    query_lines(page, facts)
-    page.heading("What is kept, and what a batch costs")
-    for kept in what_is_kept(facts):
-        cost = [] if kept.cost is None else [f"a batch costs {kept.cost}"]
-        for i, line in enumerate((*kept.what, *cost)):
-            page.cell(f"{kept.name if i == 0 else '':<8} ", line, level=1)
+    page.heading("What a batch costs")
+    _table(page, [*_lines(facts)])
+    tables = [table for stage in facts.stages for table in stage.tables]
+    if tables:
+        page.heading("What is kept")
+        page.table(map(_kept, tables), level=1)
     page.gap()
+    if facts.plan.streams or facts.plan.tables:
+        page.line(f"reads {_read(facts)}")
+    for note in (*notes(facts), *map(fed_back, facts.plan.feedbacks)):
+        page.line(note)
     python_lines(page, facts)
     page.gap()
-    page.line("--derivation shows how the query came to this, --passes each pass with its condition", level=0)
+    page.line("--derivation has the query, types, and reasons in full; --passes each pass", level=0)
     return page.text()
 
 
-def what_is_kept(facts: Facts) -> Iterator[Kept]:
+# --- what a batch costs -------------------------------------------------------------------------
+
+
+def _table(page: Page, lines: list[BatchLine]) -> None:
+    """A line for each part: what it is cut where there is no room, as all of it is said below; what it costs is not."""
+    names, whats, costs, whys = (
+        max(len(getattr(line, column)) for line in lines) for column in ("name", "what", "cost", "why")
+    )
+    room = page.width - STEP - names - costs - 3 * BETWEEN
+    what = min(whats, max(room - whys, room // 3))
+    for line in lines:
+        start = _columns((line.name, names), (_cut(line.what, what), what), (line.cost, costs))
+        page.cell(start, line.why, level=1)
+
+
+def _columns(*cells: tuple[str, int]) -> str:
+    return "".join(text.ljust(width + BETWEEN) for text, width in cells)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def _lines(facts: Facts) -> Iterator[BatchLine]:
     """Each stage, what is passed on between them, and the answer, in the order of a batch."""
     for passed_on, stage, recursive in facts.in_order():
         for passed in passed_on:
-            yield _derived(passed, f"made of {listed(sorted(passed.derived.reads))}, for what comes after")
-        yield _stage(stage)
+            yield _changed(passed, f"changes of what {listed(sorted(passed.derived.reads))} gives")
+        yield BatchLine(stage.stage.name, _stage(stage), stage.cost.value, briefly(stage.works) or "")
         if recursive is not None:
-            yield _derived(recursive, f"what the loop finds, which goes back to {stage.stage.name}")
+            yield _changed(recursive, f"what the loop finds, back to {stage.stage.name}")
     for loop in facts.plan.feedbacks:
-        names = [part.fed.name for part in loop.parts]
-        text = (
-            f"what the loop had; what differs by more than {loop.threshold} is fed back, in at most {loop.steps} steps"
-        )
-        yield Kept(listed(names), (text,))
+        yield BatchLine(listed([part.fed.name for part in loop.parts]), "what the loop had, fed back to it")
     made_from = f"made from {listed(facts.read)}" if facts.read else "a constant"
-    yield Kept("answer", (made_from,), _cost(facts.cost.reads.value, facts.cost.reason))
+    yield BatchLine("answer", made_from, facts.cost.reads.value, facts.cost.brief or "")
 
 
-def _stage(facts: StageFacts) -> Kept:
-    joined = [table for table in facts.tables if table.role is Role.INPUT]
-    lines = [f"{facts.head}: {', '.join(_values(facts)) or 'the keys'}"]
-    if joined:
-        lines.append(f"joins {listed([_side(table) for table in joined])}")
-    return Kept(facts.stage.name, tuple(lines), _cost(facts.cost.value, facts.reason))
+def _changed(facts: DerivedFacts, what: str) -> BatchLine:
+    return BatchLine(facts.derived.name, what, facts.cost.reads.value, facts.cost.brief or "")
 
 
-def _values(facts: StageFacts) -> Iterator[str]:
-    """What is stored beside the keys: numbers, and bags of rows."""
-    for table in facts.tables:
-        if table.role is Role.GROUPS:
-            yield from (column_text(column) for column in table.columns if column.role is Role.COMPONENT)
-        elif table.role is Role.BAG:
-            elements = ", ".join(column.name for column in table.columns if column.role is Role.ELEMENT)
-            yield f"rows ({elements})"
+def _stage(facts: StageFacts) -> str:
+    """By which key something is stored, which monoids merge it, and how many inputs it joins."""
+    merged = [f"{name} ({c.monoid})" for c, name in zip(facts.stage.components, facts.components, strict=True)]
+    shown = f": {', '.join(merged)}" if merged and facts.stage.shape is Shape.KEYED else ""
+    sides = sum(table.role is Role.INPUT for table in facts.tables)
+    return f"{facts.head}{shown}{f'; {sides} joined' if sides else ''}"
 
 
-def _side(table: StoredTable) -> str:
+# --- what is kept -------------------------------------------------------------------------------
+
+
+def _kept(table: StoredTable) -> tuple[str, ...]:
+    """A table: its name, its keys, and its columns."""
     keys = ", ".join(column.name for column in table.keys)
-    return f"{table.of} by {keys}" if keys else f"all of {table.of}"
+    values = ", ".join(_value(column) for column in table.columns if column.role not in (Role.KEY, *OTHERS))
+    shown = f"rows ({values})" if table.role is Role.BAG else values or "how many rows"
+    return table.name, f"by {keys}" if keys else "", shown
 
 
-def _derived(facts: DerivedFacts, what: str) -> Kept:
-    return Kept(facts.derived.name, (what,), _cost(facts.cost.reads.value, facts.cost.reason))
+def _value(column: StoredColumn) -> str:
+    return column.name if column.role is Role.ELEMENT else f"{column.name} ({column.merge})"
 
 
-def _cost(cost: str, reason: str | None) -> str:
-    return f"{cost}{f': {reason}' if reason else ''}"
+def _read(facts: Facts) -> str:
+    """The streams and tables by their names."""
+    kinds = (("stream", facts.plan.streams), ("table", facts.plan.tables))
+    found = [f"the {kind}{'s' * (len(names) > 1)} {listed(sorted(names))}" for kind, names in kinds if names]
+    return ", and ".join(found)

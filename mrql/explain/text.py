@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from mrql.algebra.analysis.variables import alpha_equal
@@ -21,7 +22,7 @@ from mrql.rewrite.plan.plan import Feedbacks, Shape, Stage
 def render_text(facts: Facts, width: int) -> str:
     """The whole explanation, section by section."""
     page = Page(width)
-    query_lines(page, facts)
+    _query(page, facts)
     page.gap()
     page.term("as translated, in the algebra of [MRQL] §5:", facts.query)
     _passes(page, facts)
@@ -46,7 +47,7 @@ def render_text(facts: Facts, width: int) -> str:
 # --- the query and its passes -------------------------------------------------------------------
 
 
-def query_lines(page: Page, facts: Facts) -> None:
+def _query(page: Page, facts: Facts) -> None:
     """The text of the query, what it reads, and which way its loops take."""
     page.heading("The query")
     if facts.span is not None:
@@ -56,20 +57,23 @@ def query_lines(page: Page, facts: Facts) -> None:
     rows = [("stream", name, show_type(t)) for name, t in sorted(facts.plan.streams.items())]
     rows += [("table", name, show_type(t)) for name, t in sorted(facts.plan.tables.items())]
     page.table(rows, level=1)
+    for line in notes(facts):
+        page.gap()
+        page.line(line)
+
+
+def notes(facts: Facts) -> Iterator[str]:
+    """What is kept of streams that may lose rows, and how loops are kept up to date."""
     if facts.plan.looked_up:
         names = listed(sorted(facts.plan.looked_up))
-        page.gap()
-        page.line(f"rows of {names} may be deleted: they are kept, so that a deletion of what is not there is told")
+        yield f"rows of {names} may be deleted: they are kept, so that a deletion of what is not there is told"
     for name, key in sorted(facts.plan.keyed.items()):
-        page.gap()
-        page.line(f"a row of {name} replaces the one with its {listed(key.fields)}: {_kept_by_key(key)}")
+        yield f"a row of {name} replaces the one with its {listed(key.fields)}: {_kept_by_key(key)}"
     if facts.plan.trusted:
         names = listed(sorted(facts.plan.trusted))
-        page.gap()
-        page.line(f"rows of {names} may be deleted, and deletions are trusted: nothing is kept to look them up")
+        yield f"rows of {names} may be deleted, and deletions are trusted: nothing is kept to look them up"
     for chosen in facts.plan.ways:
-        page.gap()
-        page.line(f"{_place(chosen, facts)} is kept up to date {HOW[chosen.way]}: {chosen.reason}")
+        yield f"{_place(chosen, facts)} is kept up to date {HOW[chosen.way]}: {chosen.reason}"
 
 
 HOW = {
@@ -159,7 +163,13 @@ def _feedbacks(page: Page, loop: Feedbacks, facts: Facts) -> None:
         page.term(f"{part.fed.name} begins with", tidy(part.start, facts.keep))
         page.term("and after a step it would be", tidy(part.value, facts.keep))
     page.gap()
-    page.line(
+    page.line(fed_back(loop))
+
+
+def fed_back(loop: Feedbacks) -> str:
+    """What of a loop's value goes back to it."""
+    names = listed([part.fed.name for part in loop.parts])
+    return (
         f"what differs from {names} by more than {loop.threshold} is fed back to it, in at most "
         f"{loop.steps} steps a batch; what is left is the residual of the batch"
     )

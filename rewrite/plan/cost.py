@@ -58,20 +58,48 @@ class Cost(Enum):
 
 
 @attrs.frozen
+class Reason:
+    """Why it takes as much as it does, and the same in a few words where that is more than the delta."""
+
+    text: str
+    brief: str | None = None
+
+
+@attrs.frozen
 class Work:
-    """A part of what a batch has to do; `reason` says why it reads what it reads, where that is more than the delta."""
+    """A part of what a batch has to do; `why` it reads what it reads, where there is something to say of that."""
 
     what: str
     reads: Cost
     moves: Cost
-    reason: str | None = None
+    why: Reason | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why, as a whole."""
+        return None if self.why is None else self.why.text
+
+    @property
+    def brief(self) -> str | None:
+        """Why, in a few words."""
+        return None if self.why is None else self.why.brief
 
 
 def most(works: Sequence[Work]) -> tuple[Cost, str | None]:
     """The most that some works read, and why that is more than the delta, where it is."""
     cost = Cost.largest(work.reads for work in works)
-    reasons = dict.fromkeys(work.reason for work in works if work.reads is cost and work.reason)
-    return cost, "; ".join(reasons) or None
+    return cost, _together(work.reason for work in works if work.reads is cost)
+
+
+def briefly(works: Sequence[Work]) -> str | None:
+    """Why the most that some works read is more than the delta, in a few words."""
+    cost, _ = most(works)
+    return _together(work.brief for work in works if work.reads is cost)
+
+
+def _together(reasons: Iterable[str | None]) -> str | None:
+    """Each of some reasons once; None where there are none."""
+    return "; ".join(dict.fromkeys(filter(None, reasons))) or None
 
 
 # --- stages -------------------------------------------------------------------------------------
@@ -97,19 +125,25 @@ def join_work(feed: Feed, *, in_blocks: bool) -> Work:
     what = f"the join {feed_name(feed)}"
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     if joins_on_nothing(feed):
-        reads, reason = Cost.STATE, "no equality links the sides: each new row meets all rows of the other side"
+        reads, why = Cost.STATE, _ON_NOTHING
     else:
-        reads, reason = Cost.KEYS, _by_key(feed, shown, in_blocks=in_blocks)
+        reads, why = Cost.KEYS, _by_key(feed, shown, in_blocks=in_blocks)
     ordered = {label for label, _ in feed.rows.orders}
     found = [(label, others) for label, others in _joined_again(feed.rows.body) if label not in ordered]
     again = [(shown[label], [shown[o] for o in others]) for label, others in found]
     if not again:
-        return Work(what, reads, Cost.DELTA, reason)
+        return Work(what, reads, Cost.DELTA, why)
     costly = "; ".join(f"a batch of {label} joins {listed(others)} anew" for label, others in again)
-    return Work(what, Cost.STATE, Cost.STATE, f"{reason}; {costly}")
+    anew = listed(list(dict.fromkeys(other for _, others in again for other in others)))
+    return Work(what, Cost.STATE, Cost.STATE, Reason(f"{why.text}; {costly}", f"{why.brief}; joins {anew} anew"))
 
 
-def _by_key(feed: Feed, shown: Mapping[str, str], *, in_blocks: bool) -> str:
+_ON_NOTHING = Reason(
+    "no equality links the sides: each new row meets all rows of the other side", "no equality links the sides"
+)
+
+
+def _by_key(feed: Feed, shown: Mapping[str, str], *, in_blocks: bool) -> Reason:
     """How the partners of a batch's rows are found."""
     sent: dict[str, list[str]] = {}
     for batch, label in _met_otherwise(feed):
@@ -123,7 +157,8 @@ def _by_key(feed: Feed, shown: Mapping[str, str], *, in_blocks: bool) -> str:
         f"batches of {listed(batches)} meet {name} by another key than it is kept by, and are sent to all of it"
         for name, batches in sent.items()
     )
-    return "; ".join((found, *others))
+    brief = f"partners by key, in {listed([*sent])} by another" if sent else "partners by key"
+    return Reason("; ".join((found, *others)), brief)
 
 
 def _met_otherwise(feed: Feed) -> Iterator[tuple[str, str]]:
@@ -183,7 +218,8 @@ def table_join_work(names: tuple[str, ...]) -> Work:
     """To join a batch with static tables."""
     tables = listed(names)
     found = f"all of {tables} is looked through for the partners of a batch's rows"
-    return Work(f"the join with {tables}", Cost.STATE, Cost.STATE, f"{found}, and moved to them unless it is small")
+    why = Reason(f"{found}, and moved to them unless it is small", f"joins all of {tables}")
+    return Work(f"the join with {tables}", Cost.STATE, Cost.STATE, why)
 
 
 def _joined_again(body: Term) -> list[tuple[str, list[str]]]:
@@ -205,43 +241,46 @@ def change_work(what: str, rules: DeltaRules, plan: Plan) -> Work:
 
     The answer as a snapshot is made from the whole state in any case.
     """
-    cost, reason = _change(rules, [stage for stage in plan.stages if stage.name in rules.reads])
-    return Work(what, cost, cost, reason)
+    cost, why = _change(rules, [stage for stage in plan.stages if stage.name in rules.reads])
+    return Work(what, cost, cost, why)
 
 
-def _change(rules: DeltaRules, stages: list[Stage]) -> tuple[Cost, str]:
+def _change(rules: DeltaRules, stages: list[Stage]) -> tuple[Cost, Reason]:
     if not stages:
-        return Cost.DELTA, "no stream is read: the answer does not change"
+        return Cost.DELTA, Reason("no stream is read: the answer does not change")
     found, term = rules.of_all, rules.term
     name = "" if found.stage is None else found.stage.name
     if found.rule is Rule.KEYS:
         each = f"each key of {name} has its own answer"
-        return Cost.KEYS, f"{each}; those of the touched keys, before and after, are compared"
+        return Cost.KEYS, Reason(f"{each}; those of the touched keys, before and after, are compared", "key by key")
     if found.rule is Rule.CHANGE:
-        return Cost.DELTA, f"what the batch adds to {name} and takes from it is all that is looked at"
+        return Cost.DELTA, Reason(f"what the batch adds to {name} and takes from it is all that is looked at")
     if all(stage.shape is Shape.TOTAL for stage in stages) and not any(isinstance(t, Repeat) for t in subterms(term)):
-        return Cost.KEYS, "a total is one row, under the key ()"
+        return Cost.KEYS, Reason("a total is one row, under the key ()", "a total is one row")
     compared = (
         f"what each element of {name} gives is compared with what it gave, where it lies"
         if found.rule is Rule.ELEMENTS
         else "the answers before and after the batch are compared whole"
     )
-    return Cost.STATE, f"{_why_whole(term, stages)}; {compared}"
+    why = _why_whole(term, stages)
+    return Cost.STATE, attrs.evolve(why, text=f"{why.text}; {compared}")
 
 
-def _why_whole(term: Term, stages: list[Stage]) -> str:
+def _why_whole(term: Term, stages: list[Stage]) -> Reason:
     looped = [stage.name for stage in stages if any(_loops_over(part, stage.name) for part in subterms(term))]
     if looped:
-        return f"a loop: it runs again from its start, over all of {listed(looped)}"
+        over = f"over all of {listed(looped)}"
+        return Reason(f"a loop: it runs again from its start, {over}", f"a loop {over}")
     if len(stages) > 1:
-        return f"the answer is put together from {listed([stage.name for stage in stages])}"
-    (stage,) = stages
-    operator = _regrouping(term, stage.name)
+        brief = f"put together from {listed([stage.name for stage in stages])}"
+        return Reason(f"the answer is {brief}", brief)
+    name = stages[0].name
+    operator = _regrouping(term, name)
     if operator is not None:
-        return f"{operator} is over all of {stage.name}, not over a key of it"
-    if stage.shape is Shape.BAG:
-        return f"{stage.name} is a bag without a key"
-    return f"the answer uses {stage.name} as a whole"
+        return Reason(f"{operator} is over all of {name}, not over a key of it", f"{operator} over all of {name}")
+    if stages[0].shape is Shape.BAG:
+        return Reason(f"{name} is a bag without a key", f"{name} has no key")
+    return Reason(f"the answer uses {name} as a whole", f"{name} as a whole")
 
 
 def _loops_over(term: Term, state: str) -> bool:

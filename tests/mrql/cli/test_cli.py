@@ -104,7 +104,7 @@ TABLE = ' value  \n━━━━━━━━\n "é│日" \n1 row\n'
     [
         ("ascii", ("run", "q.mrql"), TABLE),
         ("cp1252", ("run", "q.mrql", "--format", "json"), '["é│日"]'),
-        ("latin-1", ("explain", "q.mrql"), "é│日"),
+        ("latin-1", ("explain", "--derivation", "q.mrql"), "é│日"),
         ("ascii", ("check", "wrong.mrql"), "unknown name `日`"),
     ],
 )

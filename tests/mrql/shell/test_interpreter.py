@@ -72,7 +72,7 @@ def test_type_and_explain() -> None:
     shell = interpreter()
     assert printed(shell, ":type select x\n from x in {1}") == "bag(int)"
     assert printed(shell, " :type 1.5;") == "double"
-    assert printed(shell, ":explain count({1})").startswith("The query\n")
+    assert printed(shell, ":explain count({1})").startswith("What a batch costs\n")
 
 
 def test_load(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_a_session(terminal: Open, tmp_path: Path) -> None:
     person.prints("bag(<Xs: int, Ys: double>)")
     person.sees("mrql>")
     person.types(":explain count(points)", ENTER)
-    person.prints("The query")
+    person.prints("What a batch costs")
 
     # Ctrl-C drops what is typed, and ends what runs; the definitions stay.
     person.sees("mrql>")
