@@ -25,6 +25,7 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import read
 from mrql.runtime.spark.relation.file_scans import Scans
 from mrql.runtime.streaming.stream_loop import Options, run
+from tests.support.partitions import IN_ONE
 from tests.support.planning import planned
 
 pytestmark = pytest.mark.spark
@@ -97,6 +98,7 @@ PROGRAMS = {
 LINES = {"csv": "{},{}", "json": '{{"x": {}, "y": {}}}', "text": "line {} {}", "tagged": "+,{},{}"}
 
 
+@pytest.mark.partitions(IN_ONE)  # else each number of runs, and of partitions, has plans of its own
 @pytest.mark.parametrize("form", PROGRAMS)
 def test_a_stream_plans_its_files_once(spark: SparkSession, tmp_path: Path, form: str, read_again: list[int]) -> None:
     """Batches of one file and of several; each answer is the one over all files."""
