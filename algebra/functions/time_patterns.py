@@ -30,6 +30,11 @@ class Piece:
     text: str = ""
     bracket: str = ""
 
+    @property
+    def nesting(self) -> int:
+        """By how much deeper what comes behind it is in brackets."""
+        return {"[": 1, "]": -1}.get(self.bracket, 0)
+
 
 def pieces(pattern: str) -> Iterator[Piece]:
     """The parts of a pattern, in their order.
@@ -67,7 +72,7 @@ def unpaired(parts: Sequence[Piece]) -> str | None:
     """What is wrong with the brackets, if anything is."""
     depth = 0
     for part in parts:
-        depth += {"[": 1, "]": -1}.get(part.bracket, 0)
+        depth += part.nesting
         if depth < 0:
             return "`]` has no `[` before it in the pattern"
     return "`[` has no `]` behind it in the pattern" if depth else None

@@ -162,7 +162,7 @@ def _closing(parts: Sequence[Piece], place: int) -> int:
     """The place of the bracket that closes the one at a place."""
     depth = 0
     for at in range(place, len(parts)):
-        depth += {"[": 1, "]": -1}.get(parts[at].bracket, 0)
+        depth += parts[at].nesting
         if not depth:
             return at
     raise AssertionError("brackets are paired")

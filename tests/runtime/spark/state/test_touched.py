@@ -14,7 +14,7 @@ from mrql.algebra.values.values import Bag
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.jvm import persistent_rdds
 from mrql.runtime.spark.state import compaction
-from mrql.runtime.spark.state.table import Table
+from tests.runtime.spark.test_plan_shape import groups
 
 pytestmark = pytest.mark.spark
 
@@ -30,17 +30,11 @@ def neither_few_nor_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "FEW_TOUCHED_MIN_RATIO", 4)
 
 
-def groups(view: mrql.View) -> Table:
-    found = view._view.states.stages[0].groups
-    assert found is not None
-    return found
-
-
 def apply(spark: SparkSession, view: mrql.View, come: list[tuple[int, int]], gone: list[tuple[int, int]]) -> bool:
     """Applies a batch; whether groups were looked up in it."""
     frames = [spark.createDataFrame(rows, SCHEMA) if rows else None for rows in (come, gone)]
     view.apply(S=mrql.Delta(*frames))
-    looked_up = groups(view).batch.by_runs
+    looked_up = groups(view._view).batch.by_runs
     assert looked_up is not None
     return looked_up
 
