@@ -16,6 +16,8 @@ import mrql
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.jvm.handles import items
 
+WAITING = "waiting for the states"
+
 
 class Phases:
     """Milliseconds by phase, one list entry for each batch."""
@@ -31,7 +33,7 @@ class Phases:
         start = time.perf_counter()
 
         def timed(job: jvm.Job) -> list[int]:
-            with self.phase("waiting for the states"):
+            with self.phase(WAITING):
                 return plain(job)
 
         plain = jvm.Job.counts

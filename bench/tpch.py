@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 import mrql
 from bench.contender import alone, fast_directory, spark_session
 from bench.outcome import Outcome, Target, check_rows
-from bench.phases import Phases, WorkLog
+from bench.phases import WAITING, Phases, WorkLog
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.jobs.loading import compile_over_files
@@ -83,8 +83,8 @@ class Profile:
     @staticmethod
     def of(phases: Phases, log: WorkLog, batches: int) -> Profile:
         spent, work = phases.last(batches), log.work()
-        waiting = spent.get("waiting for the states", 0.0)
-        return Profile(spent["planning"], waiting, spent[ANSWER], work.stages / batches, work.milliseconds / batches)
+        stages, tasks = work.stages / batches, work.milliseconds / batches
+        return Profile(spent["planning"], spent[WAITING], spent[ANSWER], stages, tasks)
 
     @property
     def line(self) -> str:
@@ -133,9 +133,9 @@ def ours(name: str, data: Path, setting: Setting) -> Measured:
         with query.compiled.view(spark, **fixed) as view:
             view.apply(**{table: mrql.Delta(_fitted(df, rows[table])) for table, df in first.items()})
             view.answer().collect()
-            log = WorkLog(spark)
             for batch in range(setting.batches):
-                log = WorkLog(spark) if batch == setting.warm else log
+                if batch == setting.warm:
+                    log = WorkLog(spark)
                 deltas = {table: mrql.Delta(inserted[table][batch], deleted[table][batch]) for table in moving}
                 with phases.batch():
                     view.apply(**deltas)
