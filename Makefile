@@ -18,8 +18,9 @@ all: $(INSTALLED)
 demo: java $(INSTALLED) ## a continuous join, held against an evaluation from scratch
 	$(BIN)/python queries/demo.py
 
-test: java $(DOCUMENTED) ## all tests
-	$(BIN)/python -m pytest $(WORKERS)
+# The rooms are seen under mrql/ too, through links: doctests are collected there, and only there.
+test: java $(DOCUMENTED) ## all tests, and the examples in docstrings
+	$(BIN)/python -m pytest $(WORKERS) --doctest-modules mrql tests
 
 check: java $(DOCUMENTED) ## what has to be in order before a change goes in
 	$(BIN)/ruff check .
@@ -27,9 +28,7 @@ check: java $(DOCUMENTED) ## what has to be in order before a change goes in
 	$(BIN)/mypy
 	$(BIN)/mypy --strict bench
 	$(BIN)/mypy --strict queries
-# The rooms are seen under mrql/ too, through links: doctests are collected there, and only there.
-	$(BIN)/python -m pytest $(WORKERS) --doctest-modules mrql tests
-	$(MAKE) docs
+	$(MAKE) test docs
 
 docs: $(DOCUMENTED) ## the site of docs/, in build/site; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict

@@ -24,10 +24,11 @@ from mrql.rewrite.analysis.join_predicates import reads_sources
 def attempt_totals(term: Term) -> Term:
     """The term with such aggregations as an error where they are asked for.
 
+    >>> from mrql.algebra import types as ty
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
     >>> q = "if x > 2L then reduce(+, cMap(λa. {a + 1L}, S)) else 0L"
-    >>> print(show(attempt_totals(parse(q, {"S": "{long}"}, {"x": "long"})).then.args[0]))
+    >>> print(show(attempt_totals(parse(q, {"S": "{long}"}, {"x": ty.LONG})).then.args[0]))
     reduce(+, cMap(λa. {try_add(a, 1L)}, S))
     """
     return _visit(term, False)
