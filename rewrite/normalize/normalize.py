@@ -34,11 +34,9 @@ from collections.abc import Iterator
 from functools import reduce
 from itertools import islice
 
-import attrs
-
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.missing import NOWHERE, Known, MissingScope, Use, known, may_be_missing, scopes, there, uses
-from mrql.algebra.analysis.traversal import children, map_children, subterms, with_children
+from mrql.algebra.analysis.missing import NOWHERE, MissingScope, may_be_missing, there
+from mrql.algebra.analysis.traversal import children, map_children, subterms
 from mrql.algebra.analysis.variables import (
     Names,
     Remembered,
@@ -68,8 +66,6 @@ from mrql.algebra.terms import (
     Let,
     Lit,
     Nth,
-    PAny,
-    Pattern,
     Prim,
     PTuple,
     PVar,
@@ -84,8 +80,9 @@ from mrql.algebra.terms import (
     Var,
     element_type,
 )
-from mrql.rewrite.analysis.infer_merge import is_linear
 from mrql.rewrite.analysis.join_predicates import factored
+from mrql.rewrite.normalize.copies import is_identity, without_copies
+from mrql.rewrite.normalize.linear_groups import over_elements
 
 FIXPOINT_MAX_ROUNDS = 100
 
@@ -100,7 +97,7 @@ def normalize(term: Term, scope: MissingScope = NOWHERE) -> Term:
     cMap(λy. {y * 2L + 1L}, S)
     """
     for _ in range(FIXPOINT_MAX_ROUNDS):
-        new = _plain(_simplified(term), scope)
+        new = without_copies(_simplified(term), scope)
         if new is term or new == term:
             return new
         term = new
@@ -192,7 +189,7 @@ def _cmap(term: CMap) -> Term:
             inner_pattern, inner_body = rename_apart(pattern, body, free_vars(function.body))
             return Let(inner_pattern, value, _simplify(CMap(function, inner_body, span=term.span)))
         case GroupBy() | CoGroup():
-            return _ungroup(term)
+            return over_elements(term)
         case _:
             return _identity(term)
 
@@ -232,16 +229,7 @@ def _sides(term: Term) -> Iterator[Term]:
 def _identity(term: CMap) -> Term:
     if isinstance(term.function.body, Empty):
         return Empty(term.type)
-    return term.source if _is_identity(term) and not may_be_missing(term.source) else term
-
-
-def _is_identity(term: CMap) -> bool:
-    """Whether a term is `cMap(λx. {x}, e)`: a bag e that is there, and the empty one for one that is missing."""
-    match term:
-        case CMap(Lambda(PVar(name, _), Single(Var(other, _))), source):
-            return name == other and isinstance(source.type, ty.BagType)
-        case _:
-            return False
+    return term.source if is_identity(term) and not may_be_missing(term.source) else term
 
 
 def _union(term: Union) -> Term:
@@ -263,128 +251,7 @@ def _as_there(term: Term) -> Term:
     return CMap(Lambda(x, Single(var_of(x))), term)
 
 
-def _rebuilds(pattern: Pattern, term: Term) -> bool:
-    """Whether the term is the very value that the pattern took apart, if no tuple in it was missing."""
-    match pattern, term:
-        case PVar(name, _), Var(other, _):
-            return name == other
-        case PTuple(items), Tup(terms):
-            return len(items) == len(terms) and all(map(_rebuilds, items, terms))
-        case PAny(t), Tup(()):
-            return t == ty.UNIT
-        case _:
-            return False
-
-
-def _is_there(pattern: Pattern, element: Known) -> bool:
-    """Whether no tuple that the pattern takes apart can be missing."""
-    match pattern:
-        case PVar():
-            return True
-        case PTuple(items):
-            return not element.missing and all(_is_there(item, element.part(i)) for i, item in enumerate(items))
-        case PAny():
-            return not element.missing
-
-
-def _plain(term: Term, scope: MissingScope, use: Use = Use.WHOLE) -> Term:
-    """The term without functions and unions that only make a bag of what is one already."""
-    if not _has_any_made_anew(term):
-        return term
-    while (inner := _only_made_anew(term, scope, use)) is not None:
-        term = inner
-    places = zip(children(term), scopes(term, scope), uses(term, use), strict=True)
-    return with_children(term, tuple(_plain(*place) for place in places))
-
-
-_MADE_ANEW = Remembered[bool]()
-
-
-def _has_any_made_anew(term: Term) -> bool:
-    """Whether a part of the term makes a bag of what would be the same one if nothing were missing."""
-    inner = children(term)
-    if not inner:
-        return False
-    found = _MADE_ANEW.get(term)
-    if found is None:
-        found = _MADE_ANEW.put(term, _may_be_made_anew(term) or any(map(_has_any_made_anew, inner)))
-    return found
-
-
-def _may_be_made_anew(term: Term) -> bool:
-    match term:
-        case CMap(Lambda(pattern, Single(item)), source):
-            return isinstance(source.type, ty.BagType) and _rebuilds(pattern, item)
-        case Union(Empty(), _) | Union(_, Empty()):
-            return True
-        case _:
-            return False
-
-
-def _only_made_anew(term: Term, scope: MissingScope, use: Use) -> Term | None:
-    """What a term makes anew, where it is no other value for its use."""
-    match term:
-        case CMap(_, GroupBy() | CoGroup()):
-            return None  # the form in which groups are kept
-        case CMap(Lambda(pattern, Single(item)), source) if isinstance(source.type, ty.BagType):
-            inner = source if _is_identity(term) or _is_rebuilt(pattern, item, source, scope, use) else None
-        case Union(Empty(), other) | Union(other, Empty()) if other.type == term.type:
-            inner = other
-        case _:
-            inner = None
-    return None if inner is None or (use is Use.WHOLE and may_be_missing(inner, scope)) else inner
-
-
-def _is_rebuilt(pattern: Pattern, item: Term, source: Term, scope: MissingScope, use: Use) -> bool:
-    if isinstance(pattern, PVar) or not _rebuilds(pattern, item):
-        return False
-    element = known(source, scope).element
-    return _is_there(pattern, attrs.evolve(element, missing=False) if use is Use.PARTS else element)
-
-
-def _ungroup(term: CMap) -> Term:
-    """A function that is linear in the group sees each element by itself ([MRQL] (3))."""
-    match term:
-        case CMap(Lambda(PTuple((key, PVar(group, _))), body), GroupBy(source)) if _linear_in(body, group):
-            return _over_elements(key, group, body, source)
-        case CMap(Lambda(PTuple((key, PTuple((xs, ys)))), body), CoGroup(left, right)):
-            for used, other, side in ((xs, ys, left), (ys, xs, right)):
-                unused = not (bound_names(other) & free_vars(body))
-                if unused and isinstance(used, PVar) and _linear_in(body, used.name):
-                    return _over_elements(key, used.name, body, side)
-            return term
-        case _:
-            return term
-
-
-def _linear_in(body: Term, group: str) -> bool:
-    return group in free_vars(body) and is_linear(body, group)
-
-
-def _over_elements(key: Pattern, group: str, body: Term, source: Term) -> Term:
-    item_type = source.type
-    assert isinstance(item_type, ty.BagType)
-    assert isinstance(item_type.item, ty.TupleType)
-    names = Names(set(all_names(body) | bound_names(key)))
-    element = PVar(names.fresh("x"), item_type.item.items[1])
-    by_element = substitute(body, {group: Single(Var(element.name, element.type))})
-    return CMap(Lambda(PTuple((_retype(key, item_type.item.items[0]), element)), by_element), source)
-
-
-def _retype(pattern: Pattern, t: ty.Type) -> Pattern:
-    """The pattern of the source's own key type (the key of a coGroup may be wider than that of one side)."""
-    match pattern, t:
-        case PVar(name, _), _:
-            return PVar(name, t)
-        case PAny(_), _:
-            return PAny(t)
-        case PTuple(items), ty.TupleType(types):
-            return PTuple(tuple(map(_retype, items, types)))
-        case _:
-            return pattern
-
-
-# --- conditions, if and let ---------------------------------------------------------------------------------
+# --- conditions, if and let ---------------------------------------------------------------------
 
 
 def _not(term: Prim, negated: Prim, span: Span | None) -> Term:

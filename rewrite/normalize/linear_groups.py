@@ -1,0 +1,63 @@
+"""A function of a group that is linear in it sees each element by itself.
+
+*Equation*:
+
+    groupBy(e).cMap(λ(k, s). e')  →  cMap(λ(k, x). e'[{x}/s], e), where e' is linear in s     ([MRQL] (3), generalised)
+    coGroup likewise, where e' is linear in one side and does not use the other
+"""
+
+from __future__ import annotations
+
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.variables import Names, all_names, bound_names, free_vars, substitute
+from mrql.algebra.terms import CMap, CoGroup, GroupBy, Lambda, PAny, Pattern, PTuple, PVar, Single, Term, Var
+from mrql.rewrite.analysis.infer_merge import is_linear
+
+
+def over_elements(term: CMap) -> Term:
+    """The function over each element by itself, where it is linear in its group.
+
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
+    >>> types = {"S": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
+    >>> print(show(over_elements(parse("cMap(λ(k, s). cMap(λv. {(k, v)}, s), groupBy(S))", types))))
+    cMap(λ(k, x). cMap(λv. {(k, v)}, {x}), S)
+    """
+    match term:
+        case CMap(Lambda(PTuple((key, PVar(group, _))), body), GroupBy(source)) if _linear_in(body, group):
+            return _by_element(key, group, body, source)
+        case CMap(Lambda(PTuple((key, PTuple((xs, ys)))), body), CoGroup(left, right)):
+            for used, other, side in ((xs, ys, left), (ys, xs, right)):
+                unused = not (bound_names(other) & free_vars(body))
+                if unused and isinstance(used, PVar) and _linear_in(body, used.name):
+                    return _by_element(key, used.name, body, side)
+            return term
+        case _:
+            return term
+
+
+def _linear_in(body: Term, group: str) -> bool:
+    return group in free_vars(body) and is_linear(body, group)
+
+
+def _by_element(key: Pattern, group: str, body: Term, source: Term) -> Term:
+    item_type = source.type
+    assert isinstance(item_type, ty.BagType)
+    assert isinstance(item_type.item, ty.TupleType)
+    names = Names(set(all_names(body) | bound_names(key)))
+    element = PVar(names.fresh("x"), item_type.item.items[1])
+    by_element = substitute(body, {group: Single(Var(element.name, element.type))})
+    return CMap(Lambda(PTuple((_retype(key, item_type.item.items[0]), element)), by_element), source)
+
+
+def _retype(pattern: Pattern, t: ty.Type) -> Pattern:
+    """The pattern of the source's own key type (the key of a coGroup may be wider than that of one side)."""
+    match pattern, t:
+        case PVar(name, _), _:
+            return PVar(name, t)
+        case PAny(_), _:
+            return PAny(t)
+        case PTuple(items), ty.TupleType(types):
+            return PTuple(tuple(map(_retype, items, types)))
+        case _:
+            return pattern
