@@ -2,6 +2,6 @@
 
 from mrql.algebra.catalog import ADAPTER, SourceSpec
 from mrql.algebra.values.values import Bag, Document, Record, Value
-from mrql.runtime.sources.source import Adapter, Offset
+from mrql.runtime.sources.source import Adapter, Bounded, Offset
 
-__all__ = ["ADAPTER", "Adapter", "Bag", "Document", "Offset", "Record", "SourceSpec", "Value"]
+__all__ = ["ADAPTER", "Adapter", "Bag", "Bounded", "Document", "Offset", "Record", "SourceSpec", "Value"]

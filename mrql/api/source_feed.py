@@ -69,6 +69,19 @@ class SourceFeed:
         """The sources, by stream."""
         return {name: one.spec for name, one in self.watched.items()}
 
+    def mark_end(self) -> None:
+        """Has what is there now be all that is read before it ends, where that is known.
+
+        Raises: UserError, EngineError as `next`.
+        """
+        for one in self.watched.values():
+            one.mark_end()
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether it is known that all of that was read. Raises as `next` does."""
+        return all(one.is_at_end for one in self.watched.values())
+
     def next(self, *, whole: bool = False) -> dict[str, list[Part]]:
         """What is new, and nothing of those that have nothing; all of it, where the batch is to be the `whole`.
 

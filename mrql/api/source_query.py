@@ -40,7 +40,7 @@ class Pace:
     is_regular: bool = False
     """Whether that is so after a batch, too."""
     ends: bool = False
-    """Whether it ends where there is nothing new."""
+    """Whether it ends when what was there at first was read."""
     is_one_batch: bool = False
     """Whether all that is there is one batch, and the last one."""
 
@@ -149,6 +149,8 @@ class SourceLoop:
 
     def _run(self) -> None:
         try:
+            if self.pace.ends:
+                self.feed.mark_end()
             while not self._stopping and self._look():
                 pass
         except BaseException as error:
@@ -177,7 +179,7 @@ class SourceLoop:
             with self._changed:
                 self._nothing_new = self._looks
                 self._changed.notify_all()
-        if self.pace.ends and (not batch or self.pace.is_one_batch):
+        if self.pace.ends and (not batch or self.pace.is_one_batch or self.feed.is_at_end):
             return False
         if not batch or self.pace.is_regular:
             self._pause(begun + self.pace.seconds - time.monotonic())

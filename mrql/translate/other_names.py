@@ -177,7 +177,7 @@ OPTIONS_HERE = _here(
     ("recursivefilelookup pathglobfilter basepath filename", _PATTERN),
     ("maxfilespertrigger", "`mrql stream --max-files N`"),
     ("latestfirst", "nothing: a stream reads the oldest files first, and with `--max-files N` so many in a batch"),
-    ("trigger processingtime", "`mrql stream --interval S`, or `--once`, to stop when all that is there has been read"),
+    ("trigger processingtime", "`mrql stream --interval S`, or `--once`, to stop when what is there has been read"),
     ("checkpointlocation", "`mrql stream --checkpoint DIR`"),
     ("watermark withwatermark", "nothing: rows may come in any order, and none is too late"),
     ("cleansource sourcearchivedir", "nothing: files stay where they are"),

@@ -98,6 +98,12 @@ class DeltaSource:
             self._must_go_on(start, now)
             return now if most is None else {**now, "version": self._some(start["version"], last, most)}
 
+    def end(self, start: Offset) -> Offset:
+        return self.latest(start, None)
+
+    def is_at(self, offset: Offset, end: Offset) -> bool:
+        return offset is not None and bool(offset["version"] >= end["version"])
+
     def _is_unchanged(self, start: Offset) -> bool:
         """Whether the version that was read is the newest one still: to open a table reads all that it consists of."""
         if self.seen is None or self.seen[0] != start or version_file(self.path, start["version"] + 1).exists():

@@ -99,6 +99,16 @@ class IcebergSource:
             self._must_go_on(found.table, start["version"])
             return now if most is None else {**now, "version": self._some(found.table, start["version"], most)}
 
+    def end(self, start: Offset) -> Offset:
+        return self.latest(start, None)
+
+    def is_at(self, offset: Offset, end: Offset) -> bool:
+        """Snapshots have no order but that of parents. One that was rolled back in the meantime is nowhere."""
+        if offset is None:
+            return False
+        with located(self.spec):
+            return chain(self.metadata.newest().table, end["version"], offset["version"]) is not None
+
     def _must_go_on(self, table: TableMetadata, start: int) -> None:
         """Raises: UserError where the snapshot that was read is not known any more, or its columns are others now."""
         if start == NO_SNAPSHOT:

@@ -128,6 +128,18 @@ class PostgresLog:
         finally:
             connection.close()
 
+    def end(self, start: Offset) -> str:
+        """The place up to which the server has written: what is committed now comes before it.
+
+        Raises: UserError, EngineError as `latest`.
+        """
+        with translated(self.address.shown):
+            ((place,),) = rows(self._connected(start), "SELECT pg_current_wal_insert_lsn()::text")
+        return str(place)
+
+    def is_at(self, offset: Offset, end: str) -> bool:
+        return offset is not None and parse_lsn(offset["lsn"]) >= parse_lsn(end)
+
     def close(self) -> None:
         if self.connection is not None:
             self.connection.close()

@@ -48,6 +48,16 @@ class PostgresTable:
         found = self._rows(f"SELECT max(last)::text FROM ({rows}) t", start, None)[0][0]
         return start if found is None else found
 
+    def end(self, start: Offset) -> Offset:
+        return self.latest(start, None)
+
+    def is_at(self, offset: Offset, end: Offset) -> bool:
+        """The server says what is between: by the order of the column's type."""
+        if end is None or offset == end:
+            return True
+        between = f"SELECT true FROM {self.table} WHERE {self._between(offset, end)} LIMIT 1"
+        return not self._rows(between, offset, end)
+
     def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
         columns = ", ".join(f"{_name(name)}::{_read_as(t)}" for name, t in self.fields)
         for row in self._rows(f"SELECT {columns} FROM {self.table} WHERE {self._between(start, end)}", start, end):

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -22,6 +22,7 @@ from mrql.runtime.sources.files import count_rows, list_files, passed_over
 from mrql.runtime.sources.partitions import partition_directories
 from mrql.runtime.sources.source import (
     Adapter,
+    Bounded,
     ChangedFile,
     Offset,
     Portion,
@@ -112,6 +113,8 @@ class Directory:
     """Copies of what was read, if files may change."""
     said: bool = False
     """Whether it was said that only what is not looked at is there."""
+    ahead: set[Path] | None = None
+    """What was new or changed when it was first looked at, and has not been read since; None before that look."""
 
     def of_type(self, spec: SourceSpec) -> Directory:
         """The same for rows of another type."""
@@ -128,6 +131,8 @@ class Directory:
         self._say_what_is_passed_over(present)
         withdrawn = dict(self._withdrawn())
         new = [file for file in present if file.absolute() not in self.seen or file.absolute() in withdrawn]
+        if self.ahead is None:
+            self.ahead = {*withdrawn, *(file.absolute() for file in new)}
         found = {file.absolute(): [part] for file in new if (part := self._kept(file))}
         for file, back in withdrawn.items():
             found[file] = [back, *found.get(file, ())]
@@ -179,7 +184,18 @@ class Directory:
                 del self.seen[part.withdrawn]
             else:
                 self.seen[part.file.absolute()] = part.seen or Seen.of(part.file)
+        if self.ahead is not None:
+            self.ahead -= {part.withdrawn or part.file.absolute() for part in mine}
         self.waiting -= len({part.withdrawn or part.file.absolute() for part in mine})
+
+    def mark_end(self) -> None:
+        """Has what is there at the next look be all that a run reads before it ends."""
+        self.ahead = None
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all of that was read."""
+        return self.ahead is not None and not self.ahead
 
     def _is_mine(self, part: Arrived) -> bool:
         return part.weight == (self.weight if part.withdrawn is None else -self.weight)
@@ -224,6 +240,8 @@ class Adapted:
     spec: SourceSpec
     adapter: Adapter
     offset: Offset = None
+    end: Any = None
+    """How far it went when that was asked."""
 
     def of_type(self, spec: SourceSpec) -> Adapted:
         """The same: what an adapter reads has a type that is given."""
@@ -237,6 +255,18 @@ class Adapted:
     def upto(self, end: Offset) -> Portion | None:
         """What comes next, up to an offset; None where there is nothing new."""
         return None if end == self.offset else portion(self.adapter, self.offset, end)
+
+    def mark_end(self) -> None:
+        """Has what is there now be all that a run reads before it ends, if the adapter knows how far that is.
+
+        Raises: UserError, EngineError as `Bounded.end`.
+        """
+        self.end = self.adapter.end(self.offset) if isinstance(self.adapter, Bounded) else None
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether it is known that all of that was read. Raises as `mark_end` does."""
+        return isinstance(self.adapter, Bounded) and self.adapter.is_at(self.offset, self.end)
 
     def so_far(self) -> Portion:
         """All that was read.
@@ -267,6 +297,8 @@ class Versions:
     offset: Offset = None
     next_offset: Offset = None
     """The offset after the batch that was begun."""
+    end: Any = None
+    """The version that was the newest one when that was asked."""
 
     def of_type(self, spec: SourceSpec) -> Versions:
         """The same: the type of the rows is in the log."""
@@ -286,6 +318,18 @@ class Versions:
                 return parts
             self.offset = end
         return []
+
+    def mark_end(self) -> None:
+        """Has the newest version be the last one that a run reads before it ends.
+
+        Raises: UserError as `VersionedTable.latest`.
+        """
+        self.end = self.table.end(self.offset)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether that was read. Raises as `mark_end` does."""
+        return self.table.is_at(self.offset, self.end)
 
     def so_far(self) -> list[Arrived]:
         """The files of the version that was read last.

@@ -86,6 +86,20 @@ class LogAdapter(BulkAdapter, Protocol):
         """What `latest` is for each of some adapters of one log, with their starts: up to the same place."""
 
 
+@runtime_checkable
+class Bounded(Protocol):
+    """A source that says how far it goes now, for a run that ends when it is there, also where more keeps coming."""
+
+    def end(self, start: Offset) -> Any:
+        """How far it goes now, for whoever has read up to `start`.
+
+        Raises: UserError where the source is not what it should be, EngineError where it is not reached.
+        """
+
+    def is_at(self, offset: Offset, end: Any) -> bool:
+        """Whether an offset is as far as that, or farther. Raises as `end` does."""
+
+
 def latest_of(readers: Sequence[tuple[Adapter, Offset]], most: int | None) -> list[Offset]:
     """What `latest` is for each of some adapters, with their starts; of those of one log it is asked together."""
     logs: dict[str, list[int]] = {}
@@ -144,7 +158,7 @@ class ChangedFile:
     """Its format, where that is not the one of the table: its rows then say themselves whether they came or went."""
 
 
-class VersionedTable(Protocol):
+class VersionedTable(Bounded, Protocol):
     """A table whose log says, for each version, which files its rows lie in.
 
     It is made from the `SourceSpec`, whose `path` is the directory of the table. Files are never changed.
@@ -246,7 +260,8 @@ def open_adapter(spec: SourceSpec) -> Adapter:
         ours: Adapter = found(spec)
         return ours
     with _reported(spec, "cannot be made"):
-        return Reported(SparkReader.of(found, spec) if is_of_spark(found) else found(spec), spec)
+        adapter: Adapter = SparkReader.of(found, spec) if is_of_spark(found) else found(spec)
+    return ReportedBounded(adapter, spec) if isinstance(adapter, Bounded) else Reported(adapter, spec)
 
 
 @attrs.frozen
@@ -277,6 +292,21 @@ class Reported:
     def close(self) -> None:
         with _reported(self.spec, "failed in `close`"):
             self.adapter.close()
+
+
+@attrs.frozen
+class ReportedBounded(Reported):
+    """The same of one that says how far it goes."""
+
+    def end(self, start: Offset) -> Any:
+        assert isinstance(self.adapter, Bounded)
+        with _reported(self.spec, "failed in `end`"):
+            return self.adapter.end(start)
+
+    def is_at(self, offset: Offset, end: Any) -> bool:
+        assert isinstance(self.adapter, Bounded)
+        with _reported(self.spec, "failed in `is_at`"):
+            return self.adapter.is_at(offset, end)
 
 
 def _checked(row: Any, spec: SourceSpec) -> tuple[Value, int]:

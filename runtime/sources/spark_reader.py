@@ -114,6 +114,15 @@ class SparkReader:
         limit = ReadAllAvailable() if most is None else self.reader.getDefaultReadLimit()
         return ReadMaxRows(min(most, limit.max_rows)) if isinstance(limit, ReadMaxRows) and most else limit
 
+    def end(self, start: Any) -> None:
+        """A reader that Spark would ask to stop at what is there, as it does for `Trigger.AvailableNow`, does so."""
+        if hasattr(self.reader, "prepareForTriggerAvailableNow"):
+            self.reader.prepareForTriggerAvailableNow()
+
+    def is_at(self, offset: Any, end: None) -> bool:
+        """It is there when it says that nothing is new: what is before what is known to the reader alone."""
+        return False
+
     def read(self, start: Any, end: Any) -> Iterator[tuple[Value, int]]:
         """The rows of all partitions."""
         if start == end:

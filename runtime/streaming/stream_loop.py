@@ -104,7 +104,7 @@ class Engine(Protocol):
 
 @attrs.frozen
 class Options:
-    """How to run a stream: `once` stops when all that is there has been read; `interval` is in seconds."""
+    """How to run a stream: `once` stops when all is read that was there at first; `interval` is in seconds."""
 
     once: bool = False
     interval: float = 1.0
@@ -195,6 +195,8 @@ class Loop:
         commits = self.commits
         if self.options.once:
             must_exist(self.specs.values())
+            for one in directories:
+                one.mark_end()
         while not self.stop.comes(0):
             clock = Clock()
             with clock.phase(BatchPhase.FIND):
@@ -204,6 +206,8 @@ class Loop:
                 report = self._step(directories, batch, self.number, clock)
                 self.number += 1
                 yield report
+                if self.options.once and all(one.is_at_end for one in directories):
+                    return
             elif self.options.once or self.stop.comes(self.options.interval):
                 return
 

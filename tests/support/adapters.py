@@ -34,6 +34,16 @@ class Numbers:
         """Nothing is held."""
 
 
+class BoundedNumbers(Numbers):
+    """Says how far the file goes."""
+
+    def end(self, start: Offset) -> int:
+        return len(self.lines())
+
+    def is_at(self, offset: Offset, end: int) -> bool:
+        return (offset or 0) >= end
+
+
 class Twice(Numbers):
     """Reads the first row of each part twice."""
 

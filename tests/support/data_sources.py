@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
     InputPartition,
     SimpleDataSourceStreamReader,
 )
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 
@@ -74,6 +74,19 @@ class Committing(Reader):
     def commit(self, end: dict[str, int]) -> None:
         with self.file.with_suffix(".committed").open("a") as out:
             out.write(f"{end['line']}\n")
+
+
+class Targeted(Reader, SupportsTriggerAvailableNow):
+    """Stops at what was there when it was asked to, a line at a time."""
+
+    target: int | None = None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self.target = len(self.lines())
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        there = len(self.lines()) if self.target is None else self.target
+        return {"line": min(there, start["line"] + 1)}
 
 
 class Older(Reader):

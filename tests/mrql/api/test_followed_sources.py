@@ -142,6 +142,26 @@ def test_versions_of_a_delta_table(session: SparkSession, tmp_path: Path, truste
         deliver.must_be(view)
 
 
+def test_what_comes_meanwhile(session: SparkSession, tmp_path: Path) -> None:
+    """`availableNow` ends with the version that was the newest one when it began."""
+    lake = tmp_path / "lake"
+    append(lake, (1, 5))
+    append(lake, (2, 6))
+    last = DeltaTable(lake).version()
+
+    def deliver(changes: DataFrame, number: int) -> None:
+        assert number < 20, "it goes on with what has come since"
+        append(lake, (3, number))
+
+    with SUMS.view(session, checkpoint=tmp_path / "state") as view:
+        for _ in range(2):
+            source = mrql.delta_table(lake, max_files=1)
+            assert view.follow(rows=source, trigger=NOW, deliver=deliver).awaitTermination(120)
+            assert view.offsets["rows"]["version"] >= last
+            last = DeltaTable(lake).version()
+        assert answer(view)[:2] == sums((1, 5), (2, 6))
+
+
 def test_snapshots_of_an_iceberg_table(session: SparkSession, tmp_path: Path) -> None:
     """Over a restart; and what `table_changes` has given is gone on from."""
     table = tmp_path / "t"
