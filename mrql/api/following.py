@@ -69,7 +69,28 @@ class Following:
         self._stopping = False
         self._error: BaseException | None = None
 
-    def watched(self, feed: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+    def start(
+        self,
+        name: str,
+        df: DataFrame,
+        feed: Callable[[DataFrame, int], None],
+        trigger: Mapping[str, Any] | None,
+        called: str | None,
+        kept: str | None,
+    ) -> None:
+        """Starts a streaming query of Spark that calls what feeds a stream with each batch; `kept` is the directory of
+        what Spark notes of it.
+
+        Raises: UserError where Spark does not take the value of the trigger.
+        """
+        writer = df.writeStream.foreachBatch(self._watched(feed))
+        writer = writer if trigger is None else triggered(writer, trigger)
+        writer = writer if called is None else writer.queryName(called)
+        writer = writer if kept is None else writer.option("checkpointLocation", kept)
+        with self._view.lock:  # the query has the settings that the session has now
+            self.queries[name] = writer.start()
+
+    def _watched(self, feed: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
         """What is called with each batch; its error is remembered, as Spark only hands on the text of it."""
 
         def fed(df: DataFrame, number: int) -> None:

@@ -14,19 +14,18 @@ from mrql.algebra.row_key import RowKey
 from mrql.api.arguments import kind_of, must_be_a_receiver
 from mrql.api.collected_batch import CollectedBatch, Given
 from mrql.api.delta import Delta
-from mrql.api.following import Following, must_be_a_trigger, triggered
-from mrql.api.frames import Rows, held, in_spark, with_weights
+from mrql.api.following import Following, must_be_a_trigger
+from mrql.api.frames import Rows, with_weights
 from mrql.api.notebook import REMEMBERED_BATCHES, AppliedBatch, Drawing, drawing_of, print_text, view_html, view_repr
-from mrql.api.source_feed import SourceFeed, goes, is_empty, starting_spec
 from mrql.api.source_query import Pace, SourceLoop, SourceQuery
 from mrql.api.sources import FollowedSource
+from mrql.api.view_streams import ViewStreams
 from mrql.explain import explain_trace
 from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_due
 from mrql.runtime.sources.directory import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from mrql.api.query import Query
     from mrql.rewrite.passes import Trace
@@ -58,9 +57,7 @@ class View:
         self._query = query
         self._view = view
         self._durable = durable
-        self._tables = tables
-        self._insert_only = insert_only
-        self._keyed = keyed
+        self._streams = ViewStreams(query, view.spark, view.columns, tables, keyed, insert_only)
         self._change_feed = change_feed
         self._trace = trace
         self._following: list[Following] = []
@@ -120,13 +117,13 @@ class View:
 
         Raises: UserError and EngineError at the end of the block, as `apply` does.
         """
-        return CollectedBatch(self._must_be_changing, lambda given: self._apply(given, offset, deliver))
+        return CollectedBatch(self._streams.must_be_changing, lambda given: self._apply(given, offset, deliver))
 
     def _apply(self, given: Given, offset: Any, deliver: Any) -> DataFrame:
         """Applies what streams are given as one batch."""
         with self._view.lock:
             self._view.require_open()
-            frames = self._frames(given)
+            frames = self._streams.frames(given)
             streams = dict(given).keys()
             new = {} if offset is None else dict.fromkeys(streams, as_json(offset))
             if offset is not None and not is_due(as_json(offset), streams, self._offsets):
@@ -167,7 +164,7 @@ class View:
         if not isinstance(feed, str) and not callable(feed):
             raise UserError(f"what a batch is for is the name of a stream, or a function, not {kind_of(feed)}")
         if isinstance(feed, str):
-            self._must_be_changing(feed)
+            self._streams.must_be_changing(feed)
 
         def fed(df: DataFrame, number: int) -> None:
             from mrql.runtime.spark.session.streaming import streaming_query
@@ -216,7 +213,7 @@ class View:
         for name, given in streams.items():
             if name == "queryName" and name not in self._query.streams:
                 raise UserError("the name of the streaming queries is called query_name here", hint='query_name="fed"')
-            self._must_be_changing(name)
+            self._streams.must_be_changing(name)
             self._must_not_be_followed(name)
             if not isinstance(given, FollowedSource):
                 self._query.must_stream(name, given)
@@ -226,7 +223,8 @@ class View:
             for name, given in streams.items():
                 called = None if query_name is None else f"{query_name}-{name}"
                 if not isinstance(given, FollowedSource):
-                    following.queries[name] = self._started(following, name, given, trigger, called, deliver)
+                    kept = None if self._durable is None else self._durable.streaming(name)
+                    following.start(name, given, self.for_each_batch(name, deliver), trigger, called, kept)
                 elif loop is not None:
                     following.queries[name] = SourceQuery(loop, name, called)
             if loop is not None:
@@ -238,24 +236,6 @@ class View:
             raise
         self._following.append(following)
         return following
-
-    def _started(
-        self,
-        following: Following,
-        name: str,
-        df: DataFrame,
-        trigger: Mapping[str, Any] | None,
-        called: str | None,
-        deliver: Callable[[DataFrame, int], object] | None,
-    ) -> StreamingQuery:
-        """A streaming query of Spark that feeds a stream."""
-        writer = df.writeStream.foreachBatch(following.watched(self.for_each_batch(name, deliver)))
-        writer = writer if trigger is None else triggered(writer, trigger)
-        writer = writer if called is None else writer.queryName(called)
-        if self._durable is not None:
-            writer = writer.option("checkpointLocation", self._durable.streaming(name))
-        with self._view.lock:  # the query has the settings that the session has now
-            return writer.start()
 
     def _loop(
         self,
@@ -272,40 +252,15 @@ class View:
             return None
         pace = Pace.of(trigger, self._view.spark)
         root = None if self._durable is None else self._durable.commits.store.root
-        starts = {name: self._offsets.get(name) for name in sources}
-        specs = {
-            name: starting_spec(
-                name,
-                source,
-                self._query.row(name),
-                starts[name],
-                root,
-                has_rows=name in self._arrived,
-                is_keyed=name in self._keyed,
-            )
-            for name, source in sources.items()
-        }
-        feed = SourceFeed.open(specs, {name: source.most for name, source in sources.items()}, starts)
+        feed = self._streams.feed(sources, self._offsets, self._arrived, root)
 
         def take(batch: Batch, offsets: Mapping[str, Any]) -> int:
             feed.must_be_where_it_was(self._offsets)
             with feed.naming_files(batch):
-                self._apply_frames(self._read(feed, batch), offsets, deliver)
+                self._apply_frames(self._streams.read(feed, batch), offsets, deliver)
             return self._batches - 1
 
         return SourceLoop(feed, pace, take, following.taking, lambda: self._view.is_mine)
-
-    def _read(self, feed: SourceFeed, batch: Batch) -> dict[str, Frame]:
-        """The changes of each stream that a batch of tables and logs has some of."""
-        from mrql.runtime.spark.io.readers import read_batch
-
-        for name, parts in batch.items():
-            if self._insert_only and goes(parts):
-                message = f"this view only takes insertions, and rows of `{name}` go"
-                raise UserError(message, hint="query.view(spark) takes deletions too")
-        some = {name: parts for name, parts in batch.items() if not is_empty(parts)}
-        spark, columns = self._view.spark, self._view.columns
-        return {name: read_batch(spark, feed.specs[name], parts, columns) for name, parts in some.items()}
 
     def _must_not_be_followed(self, name: str) -> None:
         """Raises: UserError where a streaming query feeds the stream."""
@@ -314,33 +269,6 @@ class View:
             if query is not None and query.isActive:
                 hint = "`stop` of what `follow` has returned ends it; a union of two DataFrames is one"
                 raise UserError(f"`{name}` is followed already", hint=hint)
-
-    def _must_be_changing(self, name: str) -> None:
-        """Raises: UserError where there is no such stream, or it is a static table."""
-        self._query.row(name)
-        if name in self._tables:
-            raise UserError(f"`{name}` is a static table of this view: it does not change")
-
-    def _frames(self, given: Given) -> dict[str, Frame]:
-        """The changes of each stream, where it has some; what it is given several times is added up."""
-        from mrql.runtime.spark.session.session import AS_WRITTEN, settings
-
-        frames: dict[str, list[Frame]] = {}
-        with settings(self._view.spark, AS_WRITTEN):
-            for name, delta in given:
-                self._must_be_changing(name)
-                if delta is None:
-                    raise UserError(f"`{name}` has no rows", hint=f"leave it out, or say {name}=mrql.Delta(…)")
-                frame = self._change(name, delta if isinstance(delta, Delta) else self._arriving(name, delta))
-                if frame is not None:
-                    frames.setdefault(name, []).append(frame)
-            return {name: self._together(name, some) for name, some in frames.items()}
-
-    def _together(self, name: str, frames: list[Frame]) -> Frame:
-        """All that a stream is given in one batch."""
-        from mrql.runtime.spark.relation.frame import all_changes
-
-        return frames[0] if len(frames) == 1 else all_changes(frames, self._query.row(name), self._view.columns)
 
     def _putting(self, deliver: Callable[[DataFrame, int], object]) -> Callable[[BatchResult], None]:
         number = self._batches
@@ -363,64 +291,6 @@ class View:
         if self._change_feed:
             return change_feed(changes, self._query.type, number)
         return with_weights(rows_alone(changes, self._query.type, weighted=True))
-
-    def _change(self, name: str, delta: Delta) -> Frame | None:
-        from mrql.runtime.spark.relation.frame import changes
-
-        delta = self._taken_apart(name, delta)
-        if name in self._keyed:
-            return self._upserts(name, delta)
-        if delta.upsert is not None or delta.delete_keys is not None:
-            hint = f'query.view(spark, keys={{"{name}": "id"}})'
-            raise UserError(f"`{name}` has no key by which rows would replace others", hint=hint)
-        insert = None if delta.insert is None else self._query.frame(name, delta.insert, self._view.spark)
-        if delta.delete is None:
-            return insert
-        if self._insert_only:
-            raise UserError("this view only takes insertions", hint="query.view(spark) takes deletions too")
-        return changes(insert, self._query.frame(name, delta.delete, self._view.spark), self._view.columns)
-
-    def _arriving(self, name: str, rows: Rows) -> Delta:
-        """What rows are: changes, where they have a column that says what has happened."""
-        rows = held(rows, f"`{name}`")
-        if self._query.wrapping(name, rows) is not None:
-            return Delta(changes=rows)
-        return Delta(upsert=rows) if name in self._keyed else Delta(insert=rows)
-
-    def _taken_apart(self, name: str, delta: Delta) -> Delta:
-        """Changes as what comes and what goes."""
-        if delta.changes is None:
-            return delta
-        feed = self._query.change_feed(name, held(delta.changes, f"what changes `{name}`"), self._view.spark)
-        if feed is None:
-            what = "has no column of a change feed, as `_change_type`, or `op`, `before` and `after`"
-            raise UserError(
-                f"what changes `{name}` {what}", hint=f"mrql.Delta({'upsert' if name in self._keyed else 'insert'}=…)"
-            )
-        if any(rows is not None for rows in (delta.insert, delta.delete, delta.upsert, delta.delete_keys)):
-            raise UserError(
-                f"the changes of `{name}` say all that comes and goes", hint="give other rows in another batch"
-            )
-        keyed = name in self._keyed
-        if feed.envelope.needs_key and not keyed:
-            what = f"changes of `{name}` that say `{feed.envelope.op}` do not have the row that they take away"
-            raise UserError(what, hint=f'query.view(spark, keys={{"{name}": "id"}})')
-        come, gone = feed.come(), feed.gone(keyed=keyed)
-        return Delta(upsert=come, delete_keys=gone) if keyed else Delta(insert=come, delete=gone)
-
-    def _upserts(self, name: str, delta: Delta) -> Frame | None:
-        """What comes (+) and what takes the rows of its keys away (−): no sum of both."""
-        from mrql.runtime.spark.relation.frame import changes
-
-        if delta.insert is not None or delta.delete is not None:
-            raise UserError(f"rows of `{name}` replace others by key", hint="mrql.Delta(upsert=…, delete_keys=…)")
-        come = None if delta.upsert is None else self._query.frame(name, delta.upsert, self._view.spark)
-        if delta.delete_keys is None:
-            return come
-        gone = self._query.frame_of_keys(
-            name, in_spark(delta.delete_keys, f"`{name}`", self._view.spark), self._keyed[name]
-        )
-        return changes(come, gone, self._view.columns)
 
     # --- what there is ------------------------------------------------------------------------
 

@@ -1,0 +1,159 @@
+"""What the streams of a view are given, as frames of changes, and what they may be given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.row_key import RowKey
+from mrql.api.collected_batch import Given
+from mrql.api.delta import Delta
+from mrql.api.frames import Rows, held, in_spark
+from mrql.api.source_feed import SourceFeed, goes, is_empty, starting_spec
+from mrql.api.sources import FollowedSource
+from mrql.runtime.sources.directory import Batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from mrql.api.query import Query
+    from mrql.runtime.spark.relation.frame import ColumnNames, Frame
+
+
+@attrs.frozen
+class ViewStreams:
+    """What may be given to the streams of a view, and what that is on Spark."""
+
+    query: Query
+    spark: SparkSession
+    columns: ColumnNames
+    tables: frozenset[str]
+    """The static tables, which do not change."""
+    keyed: Mapping[str, RowKey]
+    """By which key the rows of a stream replace each other, of those where they do."""
+    insert_only: bool
+    """Whether rows only come."""
+
+    def must_be_changing(self, name: str) -> None:
+        """Raises: UserError where there is no such stream, or it is a static table."""
+        self.query.row(name)
+        if name in self.tables:
+            raise UserError(f"`{name}` is a static table of this view: it does not change")
+
+    def frames(self, given: Given) -> dict[str, Frame]:
+        """The changes of each stream, where it has some; what it is given several times is added up."""
+        from mrql.runtime.spark.session.session import AS_WRITTEN, settings
+
+        frames: dict[str, list[Frame]] = {}
+        with settings(self.spark, AS_WRITTEN):
+            for name, delta in given:
+                self.must_be_changing(name)
+                if delta is None:
+                    raise UserError(f"`{name}` has no rows", hint=f"leave it out, or say {name}=mrql.Delta(…)")
+                frame = self._change(name, delta if isinstance(delta, Delta) else self._arriving(name, delta))
+                if frame is not None:
+                    frames.setdefault(name, []).append(frame)
+            return {name: self._together(name, some) for name, some in frames.items()}
+
+    def read(self, feed: SourceFeed, batch: Batch) -> dict[str, Frame]:
+        """The changes of each stream that a batch of tables and logs has some of.
+
+        Raises: UserError where rows go of a view that only takes insertions.
+        """
+        from mrql.runtime.spark.io.readers import read_batch
+
+        for name, parts in batch.items():
+            if self.insert_only and goes(parts):
+                message = f"this view only takes insertions, and rows of `{name}` go"
+                raise UserError(message, hint="query.view(spark) takes deletions too")
+        some = {name: parts for name, parts in batch.items() if not is_empty(parts)}
+        return {name: read_batch(self.spark, feed.specs[name], parts, self.columns) for name, parts in some.items()}
+
+    def feed(
+        self, sources: Mapping[str, FollowedSource], offsets: Mapping[str, Any], arrived: Set[str], root: Path | None
+    ) -> SourceFeed:
+        """What feeds streams with tables and logs, from the offsets that the view has of them on.
+
+        Raises: UserError where one is not there, or is not what the view was fed with; EngineError where it is not
+            reached.
+        """
+        starts = {name: offsets.get(name) for name in sources}
+        specs = {
+            name: starting_spec(
+                name,
+                source,
+                self.query.row(name),
+                starts[name],
+                root,
+                has_rows=name in arrived,
+                is_keyed=name in self.keyed,
+            )
+            for name, source in sources.items()
+        }
+        return SourceFeed.open(specs, {name: source.most for name, source in sources.items()}, starts)
+
+    def _together(self, name: str, frames: list[Frame]) -> Frame:
+        """All that a stream is given in one batch."""
+        from mrql.runtime.spark.relation.frame import all_changes
+
+        return frames[0] if len(frames) == 1 else all_changes(frames, self.query.row(name), self.columns)
+
+    def _change(self, name: str, delta: Delta) -> Frame | None:
+        from mrql.runtime.spark.relation.frame import changes
+
+        delta = self._taken_apart(name, delta)
+        if name in self.keyed:
+            return self._upserts(name, delta)
+        if delta.upsert is not None or delta.delete_keys is not None:
+            hint = f'query.view(spark, keys={{"{name}": "id"}})'
+            raise UserError(f"`{name}` has no key by which rows would replace others", hint=hint)
+        insert = None if delta.insert is None else self.query.frame(name, delta.insert, self.spark)
+        if delta.delete is None:
+            return insert
+        if self.insert_only:
+            raise UserError("this view only takes insertions", hint="query.view(spark) takes deletions too")
+        return changes(insert, self.query.frame(name, delta.delete, self.spark), self.columns)
+
+    def _arriving(self, name: str, rows: Rows) -> Delta:
+        """What rows are: changes, where they have a column that says what has happened."""
+        rows = held(rows, f"`{name}`")
+        if self.query.wrapping(name, rows) is not None:
+            return Delta(changes=rows)
+        return Delta(upsert=rows) if name in self.keyed else Delta(insert=rows)
+
+    def _taken_apart(self, name: str, delta: Delta) -> Delta:
+        """Changes as what comes and what goes."""
+        if delta.changes is None:
+            return delta
+        feed = self.query.change_feed(name, held(delta.changes, f"what changes `{name}`"), self.spark)
+        if feed is None:
+            what = "has no column of a change feed, as `_change_type`, or `op`, `before` and `after`"
+            raise UserError(
+                f"what changes `{name}` {what}", hint=f"mrql.Delta({'upsert' if name in self.keyed else 'insert'}=…)"
+            )
+        if any(rows is not None for rows in (delta.insert, delta.delete, delta.upsert, delta.delete_keys)):
+            raise UserError(
+                f"the changes of `{name}` say all that comes and goes", hint="give other rows in another batch"
+            )
+        keyed = name in self.keyed
+        if feed.envelope.needs_key and not keyed:
+            what = f"changes of `{name}` that say `{feed.envelope.op}` do not have the row that they take away"
+            raise UserError(what, hint=f'query.view(spark, keys={{"{name}": "id"}})')
+        come, gone = feed.come(), feed.gone(keyed=keyed)
+        return Delta(upsert=come, delete_keys=gone) if keyed else Delta(insert=come, delete=gone)
+
+    def _upserts(self, name: str, delta: Delta) -> Frame | None:
+        """What comes (+) and what takes the rows of its keys away (−): no sum of both."""
+        from mrql.runtime.spark.relation.frame import changes
+
+        if delta.insert is not None or delta.delete is not None:
+            raise UserError(f"rows of `{name}` replace others by key", hint="mrql.Delta(upsert=…, delete_keys=…)")
+        come = None if delta.upsert is None else self.query.frame(name, delta.upsert, self.spark)
+        if delta.delete_keys is None:
+            return come
+        gone = self.query.frame_of_keys(name, in_spark(delta.delete_keys, f"`{name}`", self.spark), self.keyed[name])
+        return changes(come, gone, self.columns)
