@@ -131,7 +131,7 @@ def _consumed(source: SavedSource) -> str:
     if source.is_handed_over:
         digest = source.directories[0].path.partition(" ")[2]
         reached = "" if source.offset is None else f", up to {json.dumps(source.offset)}"
-        return f"{what}, of DataFrames{reached}" if not digest else f"{what}, a DataFrame, {digest}"
+        return f"{what}, fed by a program{reached}" if not digest else f"{what}, a DataFrame, {digest}"
     if isinstance(source.offset, dict) and "slot" in source.offset:
         return f"{what}, slot {source.offset['slot']} at {source.offset['lsn']}, of {source.directories[0].path}"
     if source.offset is not None:

@@ -185,7 +185,7 @@ def test_the_commands_know_it(tmp_path: Path) -> None:
     one.apply({"topic": 5}, S=[(2, 5)])
     one.close()
     shown = CliRunner().invoke(main, ["checkpoint", "show", str(tmp_path)])
-    assert '  S: stream, of DataFrames, up to {"topic": 5}\n' in shown.output
+    assert '  S: stream, fed by a program, up to {"topic": 5}\n' in shown.output
     assert "  T: table, a DataFrame, 2 rows, 9965050a3e83eb31\n" in shown.output
     assert CliRunner().invoke(main, ["checkpoint", "compact", str(tmp_path)]).exit_code == 0
     assert CliRunner().invoke(main, ["checkpoint", "verify", str(tmp_path)]).exit_code == 0
