@@ -21,14 +21,16 @@ TABLES: dict[str, tuple[str, Callable[[Path, int, Random], None]]] = {
 MOST_ROUNDS = 20
 
 
-def table_survives(home: Path, connector: str, random: Random, *, kills: int, delay: float) -> int:
+def table_survives(
+    home: Path, connector: str, random: Random, *, kills: int, delay: float, engine: str = "reference"
+) -> int:
     """Kills a stream of a table at random moments, about so often, and returns how often. The table grows in between,
-    by rows and by deletions; each batch puts out what it does without kills."""
+    by rows and by deletions; each batch puts out what it does without kills, in the reference engine."""
     text, grow = TABLES[connector]
     if connector == "iceberg":
         create(home / "t", iceberg.COLUMNS)
     emit = random.choice(list(Emit))
-    stream = Stream(home, text, emit=emit)
+    stream = Stream(home, text, engine, emit=emit)
     alone = Stream(home, text, emit=emit, output="alone", checkpoint_name="kept-alone")
     killed = rounds = 0
     while killed < kills and rounds < MOST_ROUNDS:

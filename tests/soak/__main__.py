@@ -342,21 +342,24 @@ class Kills:
         return killed
 
     def of_tables(self, number: int) -> int:
-        """Kills streams of tables of Delta Lake and of Iceberg in the reference engine; returns how often."""
+        """Kills streams of tables of Delta Lake and of Iceberg; returns how often."""
         random, killed = Random(number), 0
-        for connector in TABLES:
-            with TemporaryDirectory() as home:
-                killed += table_survives(Path(home), connector, random, kills=self.few, delay=0.2)
+        for engine, kills, delay in self.of_few:
+            for connector in TABLES:
+                with TemporaryDirectory() as home:
+                    killed += table_survives(Path(home), connector, random, kills=kills, delay=delay, engine=engine)
         return killed
 
     def of_logs(self, number: int) -> int:
-        """Kills a stream of the log of a table of PostgreSQL in the reference engine; returns how often."""
+        """Kills streams of the log of a table of PostgreSQL; returns how often."""
+        killed = 0
         if self.server is None:
-            return 0
-        table = f"killed_{secrets.token_hex(8)}"
-        with TemporaryDirectory() as home:
-            killed = log_survives(self.server, table, Path(home), Random(number), kills=self.few, delay=0.3)
-        clear(self.server, table)
+            return killed
+        for engine, kills, delay in self.of_few:
+            table, random = f"killed_{secrets.token_hex(8)}", Random(number)
+            with TemporaryDirectory() as home:
+                killed += log_survives(self.server, table, Path(home), random, kills=kills, delay=delay, engine=engine)
+            clear(self.server, table)
         return killed
 
     def of_servers(self, number: int) -> int:
@@ -370,9 +373,10 @@ class Kills:
         return 2
 
     @property
-    def few(self) -> int:
-        """How often a stream of a table is killed in the reference engine, where each kill is between more of it."""
-        return self.reference // 20
+    def of_few(self) -> tuple[tuple[str, int, float], ...]:
+        """How often a stream of a table is killed in each engine, where each kill is between more of it, and after so
+        many seconds at most."""
+        return ("reference", self.reference // 20, 0.3), ("spark", min(1, self.spark), 2)
 
 
 def damaged(spark: SparkSession, random: Random, server: Server | None, *, of_each: int, on_spark: int) -> int:

@@ -27,6 +27,7 @@ import mrql
 from mrql.api import View
 from tests.runtime.checkpoint.crashes import KilledProcess
 from tests.runtime.postgresql.test_change_log import clear
+from tests.support import iceberg_tables
 from tests.support.postgresql import Server
 from tests.support.spark_settings import INTERPRETED
 
@@ -183,6 +184,39 @@ def rows_of_lakes(spark: SparkSession, home: Path, view: View) -> Rows:
     }
 
 
+def fill_snapshots(home: Path, batches: int, random: Random) -> None:
+    for name, schema in SCHEMAS.items():
+        columns = [column.split(" ")[0] for column in schema.split(", ")]
+        iceberg_tables.create(home / name, pa.schema([(column, pa.int64()) for column in columns]))
+        append_snapshot(home, name, random)
+
+
+def append_snapshot(home: Path, name: str, random: Random) -> None:
+    columns = [column.split(" ")[0] for column in SCHEMAS[name].split(", ")]
+    iceberg_tables.append(home / name, [dict(zip(columns, row, strict=True)) for row in drawn(random)])
+
+
+def grow_snapshots(home: Path, batches: int, random: Random) -> None:
+    """Snapshots of each table, every other one of which takes rows away, if there are such."""
+    for number in range(batches):
+        for name, schema in SCHEMAS.items():
+            if number % 2:
+                iceberg_tables.delete(home / name, f"{schema[0]} = {random.randint(0, 9)}")
+            else:
+                append_snapshot(home, name, random)
+
+
+def follow_snapshots(view: View, spark: SparkSession, home: Path) -> None:
+    follow(view, home, **{name: mrql.iceberg_table(home / name, max_files=1) for name in SCHEMAS})
+
+
+def rows_of_snapshots(spark: SparkSession, home: Path, view: View) -> Rows:
+    return {
+        name: spark.createDataFrame(iceberg_tables.table_at(home / name).scan().to_arrow().to_pylist(), schema)
+        for name, schema in SCHEMAS.items()
+    }
+
+
 @attrs.frozen
 class Tables:
     """The tables of a server that the streams of a home are fed with: the file `server` there says which."""
@@ -253,12 +287,13 @@ def rows_of_tables(spark: SparkSession, home: Path, view: View) -> Rows:
 
 
 NUMBERED, FOLLOWED, TICKS = "numbered", "followed", "rate-micro-batch"
-LAKES, LOGS = "versions", "logs"
+LAKES, SNAPSHOTS, LOGS = "versions", "snapshots", "logs"
 WAYS: dict[str, Way] = {
     NUMBERED: Way(JOIN, fill_pairs, number_them, pairs_left),
     FOLLOWED: Way(JOIN, fill_pairs, follow_files, all_pairs),
     TICKS: Way(NUMBERS, fill_ticks, follow_ticks, all_ticks),
     LAKES: Way(JOIN, fill_lakes, follow_lakes, rows_of_lakes, grow_lakes),
+    SNAPSHOTS: Way(JOIN, fill_snapshots, follow_snapshots, rows_of_snapshots, grow_snapshots),
 }
 """The ways in which a view is fed: batches with their numbers, streaming DataFrames, and tables with versions."""
 ALL_WAYS = {**WAYS, LOGS: Way(JOIN, fill_tables, follow_logs, rows_of_tables, grow_tables)}

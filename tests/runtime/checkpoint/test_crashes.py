@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra.values.values import close
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.runtime.checkpoint.crashes import survives
-from tests.runtime.checkpoint.fed_views import FOLLOWED, LAKES, LOGS, logged, view_survives
+from tests.runtime.checkpoint.fed_views import FOLLOWED, LAKES, LOGS, SNAPSHOTS, logged, view_survives
 from tests.runtime.checkpoint.streams import Stream, batch_answer, fill
 from tests.support.postgresql import Server
 
@@ -47,9 +47,10 @@ def test_kills_of_a_view(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_kills_of_a_view_of_versions(spark: SparkSession, tmp_path: Path) -> None:
-    """One that follows two tables of Delta Lake."""
-    view_survives(spark, tmp_path, LAKES, Random(3), kills=2, delay=1)
+@pytest.mark.parametrize("way", [LAKES, SNAPSHOTS])
+def test_kills_of_a_view_of_versions(spark: SparkSession, tmp_path: Path, way: str) -> None:
+    """One that follows two tables of Delta Lake, or of Iceberg."""
+    view_survives(spark, tmp_path, way, Random(3), kills=1, delay=1)
 
 
 @pytest.mark.spark

@@ -37,10 +37,11 @@ def log_survives(
     kills: int,
     delay: float,
     steps: int = 60,
+    engine: str = "reference",
 ) -> int:
     """Kills a stream of the log of a table at random moments, about so often, and returns how often. The table is
     written to in between; the answer is then that of SQL, here and in a table that the stream keeps there."""
-    stream = begun(server, table, home, random, steps)
+    stream = begun(server, table, home, random, steps, engine)
     killed = rounds = 0
     while killed < kills and rounds < MOST_ROUNDS:
         change(server, table, random, steps)
@@ -50,13 +51,14 @@ def log_survives(
     return killed
 
 
-def begun(server: Server, table: str, home: Path, random: Random, steps: int) -> Stream:
+def begun(server: Server, table: str, home: Path, random: Random, steps: int, engine: str = "reference") -> Stream:
     """A stream that has read what a table was at first, and keeps its answer beside it; its batches are small."""
     make_table(server, table)
     change(server, table, random, steps)
-    stream = Stream(home, text_of(server, table))
+    stream = Stream(home, text_of(server, table), engine)
     stream.address, stream.max_rows = server.address(f"{table}_kept"), 30
-    stream.run()
+    assert stream.job.query is not None  # the query is written
+    KilledStream(random, 0, stream).until_done(0)
     return stream
 
 
