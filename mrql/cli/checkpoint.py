@@ -13,12 +13,14 @@ import click
 
 from mrql.cli.exit_codes import reports_errors
 from mrql.output.terminal import say, say_document
+from mrql.runtime.checkpoint.consumed import files_read
 from mrql.runtime.checkpoint.inspect import committed, compact, faults, reference_writer, unreadable
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import FORMAT, Manifest, SavedRun, SavedSource
 from mrql.runtime.checkpoint.store import Store
 from mrql.runtime.postgresql.change_streams import release
 from mrql.runtime.postgresql.slot_notes import SlotNote, slot_notes
+from mrql.runtime.sources.directory import Seen
 
 DIRECTORY = click.argument("directory", type=click.Path(file_okay=False, exists=True, path_type=Path))
 
@@ -36,9 +38,9 @@ def show(directory: Path, output_format: str) -> None:
     """Say what is committed: the batch, tables with their runs, sources with what was consumed, versions."""
     manifest, slots = committed(directory), slot_notes(directory)
     if output_format == "json":
-        say_document(document(manifest, slots))
+        say_document(document(manifest, directory, slots))
     else:
-        say("\n".join([*lines(manifest), *(["", *map(_named, slots)] if slots else [])]))
+        say("\n".join([*lines(manifest, directory), *(["", *map(_named, slots)] if slots else [])]))
 
 
 @checkpoint.command()
@@ -55,7 +57,9 @@ def verify(directory: Path) -> None:
         say("  hint: put back a copy, or start with a new checkpoint, from all data again", err=True)
         sys.exit(1)
     files = sum(len(run.files) for run in manifest.runs())
-    say(f"batch {manifest.batch}: {files} files of {_runs(manifest)} runs are as they were written")
+    lists = sum(1 for _ in manifest.lists())
+    read = f", and {lists} lists of files that were read," if lists else ""
+    say(f"batch {manifest.batch}: {files} files of {_runs(manifest)} runs{read} are as they were written")
 
 
 @checkpoint.command("compact")
@@ -105,7 +109,7 @@ def _runs(manifest: Manifest) -> int:
 # --- what is shown ------------------------------------------------------------------------------
 
 
-def lines(manifest: Manifest) -> list[str]:
+def lines(manifest: Manifest, root: Path) -> list[str]:
     """A manifest for people."""
     versions = ", ".join(f"{name} {number}" for name, number in sorted(manifest.versions.items()))
     shown = [
@@ -113,7 +117,7 @@ def lines(manifest: Manifest) -> list[str]:
         f"engine {manifest.engine}; format {FORMAT}, {versions}",
     ]
     shown += ["", "sources"]
-    shown += [f"  {name}: {_consumed(source)}" for name, source in sorted(manifest.sources.items())]
+    shown += [f"  {name}: {_consumed(source, root)}" for name, source in sorted(manifest.sources.items())]
     shown += ["", "states"]
     for identity, state in manifest.states.items():
         shown.append(f"  {state.name} ({identity})")
@@ -125,8 +129,12 @@ def lines(manifest: Manifest) -> list[str]:
     return shown
 
 
-def _consumed(source: SavedSource) -> str:
-    files = [file for directory in source.directories for file in directory.files]
+def _files(source: SavedSource, root: Path) -> dict[str, Seen]:
+    """All files that were read of a source."""
+    return {file: seen for directory in source.directories for file, seen in files_read(root, directory).items()}
+
+
+def _consumed(source: SavedSource, root: Path) -> str:
     what = "table" if source.static else "stream"
     if source.is_handed_over:
         digest = source.directories[0].path.partition(" ")[2]
@@ -136,7 +144,8 @@ def _consumed(source: SavedSource) -> str:
         return f"{what}, slot {source.offset['slot']} at {source.offset['lsn']}, of {source.directories[0].path}"
     if source.offset is not None:
         return f"{what}, up to {json.dumps(source.offset)}, of {source.directories[0].path}"
-    read = f"{len(files):,} files, {sum(file.size for file in files):,} bytes"
+    files = _files(source, root)
+    read = f"{len(files):,} files, {sum(seen.size for seen in files.values()):,} bytes"
     return f"{what}, {read}, of {', '.join(directory.path for directory in source.directories)}"
 
 
@@ -145,7 +154,7 @@ def _size(runs: tuple[SavedRun, ...]) -> str:
     return f"{rows:,} rows, {size:,} bytes in {len(runs)} run{'' if len(runs) == 1 else 's'}"
 
 
-def document(manifest: Manifest, slots: Sequence[SlotNote] = ()) -> dict[str, Any]:
+def document(manifest: Manifest, root: Path, slots: Sequence[SlotNote] = ()) -> dict[str, Any]:
     """A manifest for programs."""
     tables = [
         {
@@ -156,7 +165,7 @@ def document(manifest: Manifest, slots: Sequence[SlotNote] = ()) -> dict[str, An
         for state, name, table in manifest.tables()
     ]
     sources = {
-        name: [{"path": file.path, "size": file.size} for directory in source.directories for file in directory.files]
+        name: [{"path": file, "size": seen.size} for file, seen in _files(source, root).items()]
         for name, source in manifest.sources.items()
     }
     return {

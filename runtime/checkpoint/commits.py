@@ -12,16 +12,17 @@ import attrs
 from mrql.algebra.catalog import SourceSpec
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint import policy
+from mrql.runtime.checkpoint.consumed import Consumed, consumed, static_tables
 from mrql.runtime.checkpoint.identity import Identities, identities
 from mrql.runtime.checkpoint.live import LiveState, LiveTable
 from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, SavedTable
-from mrql.runtime.checkpoint.restore import Restored, consumed, consumed_streams, restored, static_tables
+from mrql.runtime.checkpoint.restore import Restored, restored
 from mrql.runtime.checkpoint.store import Store
 from mrql.runtime.engine.answer import Answer
 from mrql.runtime.files.durable import Publication
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sinks.sink import Pending, Several
-from mrql.runtime.sources.directory import Watched
+from mrql.runtime.sources.directory import Directory, Watched
 from mrql.runtime.sources.file_archive import Copies
 
 
@@ -76,7 +77,11 @@ class Commits:
     def directories(self) -> list[Watched]:
         """The directories of the streams, with what is consumed of them."""
         specs = [attrs.evolve(self.specs[name], checkpoint=self.store.root) for name in self.plan.streams]
-        return [directory for spec in specs for directory in consumed(self.store.manifest, spec, self.copies)]
+        return [
+            directory
+            for spec in specs
+            for directory in consumed(self.store.manifest, self.store.root, spec, self.copies)
+        ]
 
     def restored(self) -> Restored | None:
         """What the checkpoint has for the query; None where it is a new one.
@@ -118,7 +123,7 @@ class Commits:
             engine=self.engine,
             versions=self.versions,
             query=self.identities.query,
-            sources={**consumed_streams(directories), **self.tables},
+            sources={**Consumed(self.store).streams(directories), **self.tables},
             states=write_states(self.store, live, before, number),
             outputs=self.sink.places,
             stream=self.store.stream,
@@ -127,6 +132,9 @@ class Commits:
         )
         self.store.commit(manifest)
         note_committed(live)
+        for directory in directories:
+            if isinstance(directory, Directory):
+                directory.has_lost = False
         for one in self.pending:
             one.publish(self.store.files)
         self.pending.clear()

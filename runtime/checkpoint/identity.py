@@ -21,7 +21,7 @@ from mrql.algebra.evaluation.recursive_functions import python_functions
 from mrql.algebra.terms import Let, PTuple, Stream, Term, Tup, Var
 from mrql.rewrite.analysis.multilinear import MARK
 from mrql.rewrite.plan.plan import DerivedStream, Feed, Plan, Stage
-from mrql.runtime.checkpoint.manifest import FORMAT
+from mrql.runtime.checkpoint.manifest import STATES_FORMAT
 from mrql.runtime.checkpoint.notation import SOURCE, connector, written
 
 IDENTITY_DIGITS = 16
@@ -153,5 +153,5 @@ def _feed_texts(feed: Feed, known: _Known) -> list[str]:
 
 
 def _digest(*texts: str) -> str:
-    whole = "\0".join((f"format {FORMAT}", *texts))
+    whole = "\0".join((f"format {STATES_FORMAT}", *texts))
     return hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()[:IDENTITY_DIGITS]

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 from mrql.algebra.errors import MrqlError, UserError
 from mrql.runtime.checkpoint.lines import read_lines, write_lines
 from mrql.runtime.checkpoint.manifest import Manifest, SavedState, SavedTable
-from mrql.runtime.checkpoint.store import COPIES, Store, latest
+from mrql.runtime.checkpoint.store import COPIES, READ, Store, latest
 from mrql.runtime.files import digests
+from mrql.runtime.files.digests import WrittenFile
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.sources.file_archive import Copies
 
@@ -36,7 +37,8 @@ def committed(root: Path) -> Manifest:
 
 def faults(root: Path, manifest: Manifest) -> Iterator[str]:
     """What is wrong with the files that a manifest names; nothing where each is there as it was written."""
-    named = [(root / run.path, file) for run in manifest.runs() for file in run.files]
+    named: list[tuple[Path, WrittenFile]] = [(root / run.path, file) for run in manifest.runs() for file in run.files]
+    named += [(root / READ, part) for part in manifest.lists()]
     for path, fault in digests.faults(named):
         yield f"{path.relative_to(root)} {fault}"
     for publication in manifest.publications:

@@ -20,8 +20,11 @@ from mrql.algebra.values.file_names import as_utf8
 from mrql.runtime.files.digests import WrittenFile, digest
 from mrql.runtime.files.durable import Publication
 
-FORMAT = 5
-"""The version of all that lies in a checkpoint. It is a part of what a state is known by."""
+STATES_FORMAT = 5
+"""The version of how states lie in a checkpoint. It is a part of what a state is known by."""
+FORMAT = 6
+"""The version of manifests. Those of version 5 have no lists of files."""
+READ_FORMATS = (5, FORMAT)
 
 Json: TypeAlias = Any
 
@@ -81,12 +84,27 @@ class SavedFile:
 
 
 @attrs.frozen
+class FileList(WrittenFile):
+    """A file in the checkpoint that names some of the files that were read. Where there are many, a commit writes the
+    new ones alone."""
+
+    count: int
+    """How many it names."""
+
+
+@attrs.frozen
 class SavedDirectory:
-    """The files of a directory that were read, whose rows count with a weight."""
+    """The files of a directory that were read, whose rows count with a weight: those in lists, then the others."""
 
     path: str
     weight: int
     files: tuple[SavedFile, ...]
+    lists: tuple[FileList, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many files were read."""
+        return len(self.files) + sum(part.count for part in self.lists)
 
 
 @attrs.frozen
@@ -146,6 +164,12 @@ class Manifest:
         for _, _, table in self.tables():
             yield from table.runs
 
+    def lists(self) -> Iterator[FileList]:
+        """All lists of files that it names."""
+        for source in self.sources.values():
+            for directory in source.directories:
+                yield from directory.lists
+
     def content(self) -> bytes:
         """The manifest as it is written, with its checksum."""
         body = {"format": FORMAT, **attrs.asdict(self, value_serializer=_plain)}
@@ -165,7 +189,7 @@ def _plain(owner: object, field: attrs.Attribute[Json], value: Json) -> Json:
 
 
 def _listed(files: Iterable[SavedFile]) -> dict[str, list[str]]:
-    """The files of each directory, a line for each: a manifest names all that was ever read."""
+    """The files of each directory, a line for each."""
     found: dict[str, list[str]] = {}
     for file in files:
         directory, name = os.path.split(file.path)
@@ -178,6 +202,25 @@ def _files(listed: Mapping[str, list[str]]) -> Iterator[SavedFile]:
         for line in lines:
             size, modified, name = line.split(" ", 2)
             yield SavedFile(os.path.join(directory, name), int(size), int(modified))
+
+
+def list_content(files: Iterable[SavedFile]) -> bytes:
+    """A list of files as it is written."""
+    return as_utf8(json.dumps(_listed(files), ensure_ascii=False, indent=1) + "\n")
+
+
+def read_list(path: Path, written: FileList) -> Iterator[SavedFile]:
+    """The files that a list names.
+
+    Raises: UserError where it is gone, or is not what was written.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"{path} is gone, and it names files that were read", hint=PUT_BACK) from None
+    if digest(data) != written.sha256:
+        raise damaged(path, "it has another SHA-256 than was written")
+    return _files(json.loads(data.decode()))
 
 
 HEAD = re.compile(rb'\{\n "sha256": "([0-9a-f]{64})",\n')
@@ -196,9 +239,10 @@ def read_manifest(file: Path) -> Manifest:
         del body["sha256"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise damaged(file, NO_MANIFEST) from None
-    if version != FORMAT:
+    if version not in READ_FORMATS:
         hint = "start with a new checkpoint, or go on with the version of mrql that has written it"
-        raise UserError(f"{file} is of format {version}, and this version of mrql reads format {FORMAT}", hint=hint)
+        read = " and ".join(map(str, READ_FORMATS))
+        raise UserError(f"{file} is of format {version}, and this version of mrql reads formats {read}", hint=hint)
     head = HEAD.match(data)
     if head is None:
         raise damaged(file, NO_MANIFEST)
@@ -233,8 +277,13 @@ def _manifest(body: dict[str, Json]) -> Manifest:
 
 
 def _source(body: Json) -> SavedSource:
-    directories = (SavedDirectory(d["path"], d["weight"], tuple(_files(d["files"]))) for d in body["directories"])
-    return SavedSource(body["static"], tuple(directories), body["offset"], body.get("row"), body.get("reading"))
+    directories = tuple(map(_directory, body["directories"]))
+    return SavedSource(body["static"], directories, body["offset"], body.get("row"), body.get("reading"))
+
+
+def _directory(body: Json) -> SavedDirectory:
+    lists = tuple(FileList(**part) for part in body.get("lists", ()))
+    return SavedDirectory(body["path"], body["weight"], tuple(_files(body["files"])), lists)
 
 
 def _state(body: Json) -> SavedState:

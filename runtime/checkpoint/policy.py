@@ -15,6 +15,9 @@ REWRITTEN_WHOLE_MAX_ROWS = 1_000
 SAVED_MAX_RUNS = 32
 """A table has at most so many runs: each is some files that a restore opens."""
 
+NAMED_MAX_FILES = 1_000
+"""A manifest itself names at most so many of the files that were read of a directory; the others are in lists."""
+
 KEPT_MANIFESTS = 2
 """So many manifests are kept, with the runs that they name: the one that counts, and those before it."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -12,17 +11,14 @@ import attrs
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
-from mrql.algebra.notation.printer import show_type
-from mrql.algebra.showable import OPTION, is_secret
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.plan import Plan
+from mrql.runtime.checkpoint.consumed import consumed, files_of, files_read, noted_version, place_of
 from mrql.runtime.checkpoint.identity import Identities, reading_of
-from mrql.runtime.checkpoint.manifest import Manifest, SavedDirectory, SavedFile, SavedSource, SavedState, damaged
-from mrql.runtime.checkpoint.notation import connector
+from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, damaged
 from mrql.runtime.checkpoint.store import latest, opening
-from mrql.runtime.sources.directory import Adapted, Directory, Part, Seen, Versions, Watched, static_files
+from mrql.runtime.sources.directory import Adapted, Directory, Part, Watched
 from mrql.runtime.sources.file_archive import Copies
-from mrql.runtime.sources.source import Offset, open_adapter, open_table
 
 START_OVER = "start with a new checkpoint, from all data again"
 
@@ -70,7 +66,7 @@ def restored(
             f"{root} is the checkpoint of a view in Python, not of `mrql stream`", hint="name a new directory"
         )
     runs_must_be_there(manifest, root)
-    _tables_must_be_the_same(manifest, plan, specs)
+    _tables_must_be_the_same(manifest, root, plan, specs)
     states = {name: manifest.states[i] for name, i in known.stages.items() if i in manifest.states}
     ledgers = {stream: manifest.states[i] for stream, i in known.ledgers.items() if i in manifest.states}
     built = tuple(stage.name for stage in plan.stages if stage.name not in states)
@@ -78,7 +74,7 @@ def restored(
     # What the rows of each key are is kept as it is, and not read again.
     needed -= plan.keyed.keys() & ledgers.keys()
     needed |= plan.noted - ledgers.keys()
-    directories = {name: consumed(manifest, specs[name], copies) for name in sorted(needed & plan.streams.keys())}
+    directories = {name: consumed(manifest, root, specs[name], copies) for name in sorted(needed & plan.streams.keys())}
     arrived = {
         name: [part for w in found for part in _arrived(w, built, copies)] for name, found in directories.items()
     }
@@ -159,73 +155,6 @@ def _last_sources(root: Path | None) -> Collection[SavedSource]:
     return () if manifest is None else manifest.sources.values()
 
 
-def consumed(manifest: Manifest | None, spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
-    """What a stream is read from, with what a checkpoint says was read of it: that of its name and place."""
-    source = None if manifest is None else manifest.sources.get(spec.name)
-    if spec.adapter is not None:
-        places = [] if source is None else [directory.path for directory in source.directories]
-        offset = source.offset if source is not None and places == [adapted_place(spec)] else None
-        if spec.versioned:
-            return [Versions(spec, open_table(spec), offset)]
-        return [Adapted(spec, open_adapter(spec), offset)]
-    saved = {(d.path, d.weight): d for d in source.directories} if source is not None else {}
-    directories: list[Watched] = []
-    for part, weight in spec.directories:
-        found = saved.get((place_of(part), weight))
-        files = () if found is None else found.files
-        seen = {Path(file.path): Seen(file.size, file.modified) for file in files}
-        directories.append(Directory(part, weight, seen, copies=copies))
-    return directories
-
-
-def adapted_place(spec: SourceSpec) -> str:
-    """What an adapter reads from, as a checkpoint notes it: passwords are no part of it."""
-    if spec.versioned:
-        return f"{connector(spec.adapter)} {Path(spec.path).absolute()}"
-    place = re.sub(r"(?<=//)([^/@:]*):[^/@]*@", r"\1@", spec.path)
-    place = OPTION.sub(lambda found: found["before"][:-1] if is_secret(found["key"]) else found[0], place)
-    return f"{connector(spec.adapter)} {re.sub(r'password=[^&]*', 'password', place)}"
-
-
-def consumed_streams(watched: Sequence[Watched]) -> dict[str, SavedSource]:
-    """What was consumed of the streams so far, by what they are read from."""
-    streams: dict[str, SavedSource] = {}
-    for one in watched:
-        name = one.spec.name
-        row = show_type(one.spec.row, left_out=True) if one.spec.found else None
-        reading = reading_of(one.spec) if one.spec.found else None
-        if isinstance(one, Adapted | Versions):
-            place = SavedDirectory(adapted_place(one.spec), 1, ())
-            streams[name] = SavedSource(False, (place,), one.offset, row, reading)
-        else:
-            before = streams[name].directories if name in streams else ()
-            streams[name] = SavedSource(False, (*before, _saved(one)), row=row, reading=reading)
-    return streams
-
-
-def static_tables(plan: Plan, specs: Mapping[str, SourceSpec]) -> dict[str, SavedSource]:
-    """The files of static tables as they are now: to be asked before they are read."""
-    return {
-        name: SavedSource(True, (_saved(_static(specs[name])),), _noted_version(specs[name]))
-        for name in sorted(plan.tables)
-    }
-
-
-def _noted_version(spec: SourceSpec) -> Offset:
-    """The version of a static table; one that the query says holds for that source only, and not for its place."""
-    return spec.version if spec.version_found or spec.version is None else {"version": spec.version}
-
-
-def _saved(directory: Directory) -> SavedDirectory:
-    files = (SavedFile(str(path), seen.size, seen.modified) for path, seen in directory.seen.items())
-    return SavedDirectory(place_of(directory.spec), directory.weight, tuple(files))
-
-
-def _static(spec: SourceSpec) -> Directory:
-    found = {part.file.absolute(): part.seen for part in static_files(spec)}
-    return Directory(spec, 1, {file: seen for file, seen in found.items() if seen is not None})
-
-
 def _arrived(watched: Watched, built: Sequence[str], copies: Copies | None) -> Iterator[Part]:
     """What was read of a stream, for a state that is built again.
 
@@ -247,11 +176,6 @@ def _arrived(watched: Watched, built: Sequence[str], copies: Copies | None) -> I
             watched.adapter.close()
 
 
-def place_of(spec: SourceSpec) -> str:
-    """What a source is read from, as a checkpoint notes it."""
-    return str(Path(spec.path).absolute()) if spec.adapter is None else adapted_place(spec)
-
-
 # --- what a checkpoint rests on -----------------------------------------------------------------
 
 
@@ -270,7 +194,7 @@ def runs_must_be_there(manifest: Manifest, root: Path) -> None:
                 raise damaged(path, f"it {fault}")
 
 
-def _tables_must_be_the_same(manifest: Manifest, plan: Plan, specs: Mapping[str, SourceSpec]) -> None:
+def _tables_must_be_the_same(manifest: Manifest, root: Path, plan: Plan, specs: Mapping[str, SourceSpec]) -> None:
     """States are made of static tables too, which are not read again.
 
     Raises: UserError, naming the first file that is another one, is gone or is new.
@@ -279,10 +203,10 @@ def _tables_must_be_the_same(manifest: Manifest, plan: Plan, specs: Mapping[str,
         spec, directories = specs[name], manifest.sources[name].directories
         if {directory.path for directory in directories} != {place_of(spec)}:
             continue  # the query names other files now, and its states are others too
-        if spec.versioned and manifest.sources[name].offset not in (spec.version, _noted_version(spec)):
+        if spec.versioned and manifest.sources[name].offset not in (spec.version, noted_version(spec)):
             continue  # and so it does where it names another version
-        saved = {file.path: Seen(file.size, file.modified) for d in directories for file in d.files}
-        now = {str(file): seen for file, seen in _static(spec).seen.items()}
+        saved = {file: seen for directory in directories for file, seen in files_read(root, directory).items()}
+        now = files_of(spec)
         for file in sorted(saved.keys() | now.keys()):
             if saved.get(file) != now.get(file):
                 what = "is gone" if file not in now else "is new" if file not in saved else "has changed"

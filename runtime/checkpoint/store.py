@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -22,10 +22,13 @@ from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import (
     PUT_BACK,
+    FileList,
     Manifest,
     RunFile,
+    SavedFile,
     SavedRun,
     damaged,
+    list_content,
     manifest_name,
     read_manifest,
 )
@@ -37,6 +40,8 @@ from mrql.runtime.sources.rows_file import INCOMING
 logger = logging.getLogger(__name__)
 
 RUNS = "runs"
+READ = "read"
+"""Here are lists of the files that were read, where these are many."""
 OUTBOX = "outbox"
 """Here is what has to be brought to a database, from the commit of a batch until it is there."""
 COPIES = "copies"
@@ -95,7 +100,7 @@ def latest(root: Path) -> Manifest | None:
         raise UserError(f"{root / manifest_name(number)} is gone, and it was committed", hint=PUT_BACK)
     if files:
         return read_manifest(files[0])
-    ours = (locks.NAME, RUNS, OUTBOX, COPIES, STREAMING, INCOMING, SLOTS)
+    ours = (locks.NAME, RUNS, READ, OUTBOX, COPIES, STREAMING, INCOMING, SLOTS)
     strange = [p for p in root.iterdir() if p.name not in ours and not p.name.startswith(ASIDE)]
     if strange:
         raise UserError(f"{root} is not a checkpoint: it holds {sorted(strange)[0].name}", hint="name a new directory")
@@ -171,6 +176,18 @@ class Store:
             self.files.sync(self.root)
         return SavedRun(name, batch, tuple(_described(directory / file, n) for file, n in sorted(rows.items())))
 
+    def write_list(self, files: Sequence[SavedFile]) -> FileList:
+        """A list of files that were read."""
+        directory, data = self.root / READ, list_content(files)
+        if not directory.exists():
+            self.files.make_directory(directory)
+            self.files.sync(self.root)
+        name = f"{self.next_commit:06d}-{secrets.token_hex(4)}-{self.token}.json"
+        self.files.write(directory / name, data)
+        self.files.sync(directory / name)
+        self.files.sync(directory)
+        return FileList(name, len(data), digest(data), len(files))
+
     # --- commits ------------------------------------------------------------------------------
 
     def commit(self, manifest: Manifest) -> None:
@@ -192,13 +209,13 @@ class Store:
         self.files.put(self.root / COMMITTED, line.encode(), self.root / f".{COMMITTED}-{self.token}")
 
     def _drop(self, dropped: Iterable[Manifest]) -> None:
-        """Removes manifests, and the runs that only they have named."""
+        """Removes manifests, and what only they have named."""
         needed = self._needed()
         for manifest in dropped:
             self.files.remove(self.root / manifest.name)
-            for run in manifest.runs():
-                if run.path not in needed:
-                    self.files.remove(self.root / run.path)
+            for path in _named_by(manifest):
+                if path not in needed:
+                    self.files.remove(self.root / path)
 
     def clean(self) -> None:
         """Removes all that no kept manifest names: what was cut off, and what a commit had no time to remove."""
@@ -213,9 +230,12 @@ class Store:
                     self.files.remove(run)
             if not any(directory.iterdir()):
                 self.files.remove(directory)
+        for file in sorted((self.root / READ).glob("*")):
+            if f"{READ}/{file.name}" not in needed:
+                self.files.remove(file)
 
     def _needed(self) -> set[str]:
-        return {run.path for manifest in self.kept for run in manifest.runs()}
+        return {path for manifest in self.kept for path in _named_by(manifest)}
 
     @property
     def continues(self) -> str:
@@ -229,6 +249,12 @@ class Store:
     def close(self) -> None:
         """Leaves the checkpoint to others."""
         self.lock.close()
+
+
+def _named_by(manifest: Manifest) -> Iterator[str]:
+    """The runs and the lists of files that a manifest names."""
+    yield from (run.path for run in manifest.runs())
+    yield from (f"{READ}/{part.name}" for part in manifest.lists())
 
 
 def _readable(files: Iterable[Path]) -> Iterator[Manifest]:

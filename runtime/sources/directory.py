@@ -7,8 +7,11 @@ are still what they were is looked at each time. That of a table with a log is a
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from heapq import heapify, heappop
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,7 +21,7 @@ from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.file_archive import Copies
-from mrql.runtime.sources.files import count_rows, list_files, passed_over
+from mrql.runtime.sources.files import count_rows, list_files, listing, passed_over
 from mrql.runtime.sources.partitions import partition_directories
 from mrql.runtime.sources.source import (
     Adapter,
@@ -99,70 +102,138 @@ class Arrived:
             raise
 
 
+CHECKED_MAX_FILES = 10_000
+"""Of so many files that were read it is seen at a look whether they are still what they were; of more in turns."""
+
+
 @attrs.define
 class Directory:
-    """The files of one directory of a stream, and which of them have been read."""
+    """The files of one directory of a stream, and which of them have been read.
+
+    A stream that has run for weeks has read many files, and at each look hardly any are new: what is done for each file
+    that was read is a look-up of its name.
+    """
 
     spec: SourceSpec
     weight: int = 1
-    seen: dict[Path, Seen] = attrs.Factory(dict)
-    """By their absolute paths."""
+    seen: dict[str, Seen] = attrs.Factory(dict)
+    """What was read, by absolute paths."""
     waiting: int = 0
     """How many files were new or changed when it was last looked at, and have not been read since."""
     copies: Copies | None = None
     """Copies of what was read, if files may change."""
     said: bool = False
     """Whether it was said that only what is not looked at is there."""
-    ahead: set[Path] | None = None
+    ahead: set[str] | None = None
     """What was new or changed when it was first looked at, and has not been read since; None before that look."""
+    changed: dict[str, Arrived] = attrs.Factory(dict)
+    """The files that were read and are not what they were, with what takes their rows back."""
+    ages: dict[str, int] = attrs.Factory(dict)
+    """When the files were last changed that are new."""
+    homes: dict[str, Path] = attrs.Factory(dict)
+    """The directories that files were found in, as the source names them, by their absolute paths."""
+    has_lost: bool = False
+    """Whether a file was taken out of what was read since the last commit: it has only grown otherwise."""
+    checked: int = 0
+    """Up to where it was seen at the last look whether files are what they were."""
 
     def of_type(self, spec: SourceSpec) -> Directory:
         """The same for rows of another type."""
         (found,) = (part for part, weight in spec.directories if weight == self.weight)
         return attrs.evolve(self, spec=found)
 
-    def latest(self) -> list[list[Arrived]]:
-        """The files that have not been read yet; with copies, those too that have changed or are gone, their old rows
-        before the new ones.
+    def look(self) -> dict[str, int]:
+        """The files that have not been read yet, and with copies those too that have changed or are gone, by their
+        absolute paths; and when each was last changed.
 
         Raises: UserError when a file that was read has changed or is gone: its rows are part of the answer.
         """
-        present = list_files(self.spec)
-        self._say_what_is_passed_over(present)
-        withdrawn = dict(self._withdrawn())
-        new = [file for file in present if file.absolute() not in self.seen or file.absolute() in withdrawn]
-        if self.ahead is None:
-            self.ahead = {*withdrawn, *(file.absolute() for file in new)}
-        found = {file.absolute(): [part] for file in new if (part := self._kept(file))}
-        for file, back in withdrawn.items():
-            found[file] = [back, *found.get(file, ())]
-        self.waiting = len(found)
-        return list(found.values())
-
-    def _say_what_is_passed_over(self, present: Sequence[Path]) -> None:
-        """Once: files may still come, but rows may also lie where nobody looks."""
+        present = self._present()
         if not self.said and not present:
+            # Once: files may still come, but rows may also lie where nobody looks.
             self.said = say_what_is_passed_over(self.spec)
+        others = self._not_as_read({*present})
+        self.changed = {file: back for file in others if (back := self._back(file)) is not None}
+        new = [file for file in present if file not in self.seen or file in self.changed]
+        ages = {file: age for file in new if (age := self._age(file)) is not None}
+        self.ages = {file: age for file, age in ages.items() if file not in self.changed}
+        found = {file: _age_of(back) for file, back in self.changed.items()} | ages
+        if self.ahead is None:
+            self.ahead = {*found}
+        self.waiting = len(found)
+        return found
 
-    def _withdrawn(self) -> Iterator[tuple[Path, Arrived]]:
-        """The files that were read and are not what they were.
+    def take(self, file: str) -> list[Arrived]:
+        """What a batch reads of a file that was found: before its rows, if there are some, those that it had. Nothing
+        where it changes just now: it is looked at again later.
 
-        Raises: UserError where there are no copies of them.
+        Raises: UserError where its old rows are not there any more.
         """
-        for file, before in self.seen.items():
-            try:
-                must_be(file, before, self.spec)
-            except UserError as error:
-                if self.copies is None:
-                    raise
-                copy = self._copy(self.copies, file, before)
-                if not copy.exists():
-                    hint = "copies are kept from the start with --rewrites apply; start with a new --checkpoint"
-                    raise UserError(f"{error.message}, and there is no copy of it", self.spec.span, hint) from None
-                yield file, Arrived(self.copies.whole(copy), -self.weight, before, file)
+        back = self.changed.get(file)
+        home, name = os.path.split(file)
+        part = self._kept(self.homes[home] / name) if home in self.homes else None
+        return [one for one in (back, part) if one is not None]
+
+    def _present(self) -> list[str]:
+        """The files that there are."""
+        found: list[str] = []
+        for listed in listing(self.spec):
+            home = str(listed.directory.absolute())
+            self.homes[home] = listed.directory
+            inside = home if home.endswith(os.sep) else home + os.sep
+            found += [inside + name for name in listed.names]
+        return found
+
+    def _age(self, file: str) -> int | None:
+        """When a file was last changed; None where it is gone. It is asked once of one that waits for its batch."""
+        known = self.ages.get(file)
+        try:
+            return os.stat(file).st_mtime_ns if known is None else known
+        except FileNotFoundError:
+            return None
+
+    def _not_as_read(self, present: Set[str]) -> list[str]:
+        """The files that were read and are not what they were, of those whose turn it is; at the first look, of all."""
+        gone = self.seen.keys() - present
+        turn = [*self.seen] if self.ahead is None else self._next_turn()
+        return [file for file in dict.fromkeys((*gone, *self.changed, *turn)) if self._is_other(file)]
+
+    def _next_turn(self) -> list[str]:
+        start = self.checked if self.checked < len(self.seen) else 0
+        self.checked = start + CHECKED_MAX_FILES
+        return [*islice(self.seen, start, self.checked)]
+
+    def _is_other(self, file: str) -> bool:
+        before = self.seen.get(file)
+        try:
+            now = os.stat(file)
+        except OSError:
+            return before is not None
+        return before is not None and (now.st_size, now.st_mtime_ns) != (before.size, before.modified)
+
+    def _back(self, file: str) -> Arrived | None:
+        """What takes the rows back of a file that is not what it was; nothing where it is that again.
+
+        Raises: UserError where there is no copy of it.
+        """
+        known, before = self.changed.get(file), self.seen[file]
+        if known is not None:
+            return known
+        path = Path(file)
+        try:
+            must_be(path, before, self.spec)
+        except UserError as error:
+            if self.copies is None:
+                raise
+            copy = self._copy(self.copies, path, before)
+            if not copy.exists():
+                hint = "copies are kept from the start with --rewrites apply; start with a new --checkpoint"
+                raise UserError(f"{error.message}, and there is no copy of it", self.spec.span, hint) from None
+            return Arrived(self.copies.whole(copy), -self.weight, before, path)
+        return None
 
     def _kept(self, file: Path) -> Arrived | None:
-        """A new file; None where it changes just now, and is looked at again later."""
+        """A new file; None where it is gone, or changes just now, and is looked at again later."""
         copy: Path | None = None
         try:
             seen = Seen.of(file)
@@ -181,12 +252,17 @@ class Directory:
         mine = [part for part in arrived if isinstance(part, Arrived) and self._is_mine(part)]
         for part in mine:
             if part.withdrawn is not None:
-                del self.seen[part.withdrawn]
+                del self.seen[str(part.withdrawn)]
+                self.has_lost = True
+                self.changed.pop(str(part.withdrawn), None)
             else:
-                self.seen[part.file.absolute()] = part.seen or Seen.of(part.file)
+                self.seen[_key(part.file)] = part.seen or Seen.of(part.file)
+        read = {_key(part.withdrawn or part.file) for part in mine}
+        self.waiting -= len(read)
+        for file in read:
+            self.ages.pop(file, None)
         if self.ahead is not None:
-            self.ahead -= {part.withdrawn or part.file.absolute() for part in mine}
-        self.waiting -= len({part.withdrawn or part.file.absolute() for part in mine})
+            self.ahead -= read
 
     def mark_end(self) -> None:
         """Has what is there at the next look be all that a run reads before it ends."""
@@ -205,8 +281,10 @@ class Directory:
 
         Raises: UserError where a file has changed or is gone.
         """
-        for file, seen in self.seen.items():
-            copy = None if self.copies is None else self._copy(self.copies, file, seen)
+        for name, seen in self.seen.items():
+            file, copy = Path(name), None
+            if self.copies is not None:
+                copy = self._copy(self.copies, file, seen)
             if self.copies is None or copy is None or not copy.exists():
                 must_be(file, seen, self.spec)
                 copy = None
@@ -218,11 +296,15 @@ class Directory:
         """The copies of what was read."""
         if self.copies is None:
             return []
-        return [self._copy(self.copies, file, seen) for file, seen in self.seen.items()]
+        return [self._copy(self.copies, Path(file), seen) for file, seen in self.seen.items()]
 
     def _copy(self, copies: Copies, file: Path, seen: Seen) -> Path:
         """Where the copy of a file is."""
         return copies.place(file, seen.size, seen.modified, partition_directories(self.spec, file))
+
+
+def _key(file: Path) -> str:
+    return str(file.absolute())
 
 
 def say_what_is_passed_over(spec: SourceSpec) -> bool:
@@ -393,11 +475,15 @@ def watched_of(spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
 def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int | None = None) -> dict[str, list[Part]]:
     """What is new in all streams. Of files at most `max_files`, the oldest first; of equal age, insertions first. Of
     each table with a log versions of about `max_files` files, of each adapter about `max_rows` rows."""
-    directories = [d for d in watched if isinstance(d, Directory)]
-    found = [(_age(parts), -d.weight, parts[-1].file, d.spec.name, parts) for d in directories for parts in d.latest()]
+    directories = [one for one in watched if isinstance(one, Directory)]
     batch: dict[str, list[Part]] = {}
-    for _, _, _, stream, parts in sorted(found, key=lambda one: one[:4])[:max_files]:
-        batch.setdefault(stream, []).extend(parts)
+    taken = 0
+    for directory, file in _oldest_first(directories):
+        if taken == max_files:
+            break
+        if parts := directory.take(file):
+            batch.setdefault(directory.spec.name, []).extend(parts)
+            taken += 1
     adapted = [one for one in watched if isinstance(one, Adapted)]
     ends = latest_of([(one.adapter, one.offset) for one in adapted], max_rows)
     for one, end in zip(adapted, ends, strict=True):
@@ -409,10 +495,22 @@ def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int 
     return batch
 
 
-def _age(parts: Sequence[Arrived]) -> int:
-    seen = parts[-1].seen
-    assert seen is not None
-    return seen.modified
+def _oldest_first(directories: Sequence[Directory]) -> Iterator[tuple[Directory, str]]:
+    """The files that are new in some directories, or have changed. There may be many more than a batch takes."""
+    found = [
+        (age, -directory.weight, file.split(os.sep), directory.spec.name, i)
+        for i, directory in enumerate(directories)
+        for file, age in directory.look().items()
+    ]
+    heapify(found)
+    while found:
+        _, _, parts, _, i = heappop(found)
+        yield directories[i], os.sep.join(parts)
+
+
+def _age_of(part: Arrived) -> int:
+    assert part.seen is not None
+    return part.seen.modified
 
 
 def count_of(part: Part, spec: SourceSpec) -> int:

@@ -6,8 +6,11 @@ readers find the same rows malformed and come back here for the file and the lin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+
+import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import MissingRow, UserError
@@ -31,28 +34,51 @@ ICEBERG_METADATA = "metadata"
 
 
 def list_files(spec: SourceSpec) -> list[Path]:
-    """The files of a source, by name: the file itself, those of a directory and of the partitions in it, or those that
-    a pattern names (`path_patterns`). Of a table with a log, those of a version of it.
+    """The files of a source, by name. Of a table with a log, those of a version of it.
 
-    Names that begin with `.` or `_` are not looked at: that is how a file is kept from being read while it is written.
+    Raises: UserError as `listing` does.
+    """
+    if spec.versioned:
+        return [one.read_as or one.file for one in open_table(spec).files(spec.version)]
+    return sorted(listed.directory / name for listed in listing(spec) for name in listed.names)
+
+
+@attrs.frozen
+class Listed:
+    """The names of the files in a directory that are read."""
+
+    directory: Path
+    """As the source names it."""
+    names: Sequence[str]
+
+
+def listing(spec: SourceSpec) -> list[Listed]:
+    """The files of a source by the directories that they lie in: the file itself, those of a directory and of the
+    partitions in it, or those that a pattern names (`path_patterns`).
+
+    There may be many, of which few are new each time: of each there is its name alone, and no path. Names that begin
+    with `.` or `_` are not looked at: that is how a file is kept from being read while it is written.
 
     Raises: UserError when a static source is not there; a stream's directory may still come. Or when files do not lie
         in the same partitions.
     """
-    if spec.versioned:
-        return [one.read_as or one.file for one in open_table(spec).files(spec.version)]
     path = Path(spec.path)
     if path.is_dir():
         found = _inside(path, spec)
     elif path.is_file():
-        found = [path]
+        found = [Listed(path.parent, [path.name])]
     else:
-        found = [f for p in _named(path) if _seen(p) for f in (_inside(p, spec) if p.is_dir() else [p])]
-        if not found and not (spec.stream and not path.suffix):
+        found = [one for p in _named(path) if _is_read(p.name) for one in _at(p, spec)]
+        if not any(one.names for one in found) and not (spec.stream and not path.suffix):
             raise no_such_file(spec)
-    files = sorted(f for f in found if _seen(f))
-    must_agree(spec, files)
-    return files
+    read = [Listed(one.directory, names) for one in found if (names := [*filter(_is_read, one.names)])]
+    must_agree(spec, sorted(one.directory / min(one.names) for one in read))
+    return read
+
+
+def _at(path: Path, spec: SourceSpec) -> list[Listed]:
+    """What a path that a pattern fits stands for."""
+    return _inside(path, spec) if path.is_dir() else [Listed(path.parent, [path.name])]
 
 
 def no_such_file(spec: SourceSpec) -> UserError:
@@ -77,10 +103,11 @@ def _named(pattern: Path) -> list[Path]:
 def _matching(directory: Path, wanted: str) -> list[Path]:
     if not directory.is_dir():
         return []
-    return [path for path in _entries(directory) if _seen(path) and fits(path.name, wanted)]
+    names = (entry.name for entry in _entries(directory))
+    return [directory / name for name in names if _is_read(name) and fits(name, wanted)]
 
 
-def _inside(directory: Path, spec: SourceSpec) -> list[Path]:
+def _inside(directory: Path, spec: SourceSpec) -> list[Listed]:
     """The files in a directory, and in the partitions in it.
 
     Rows that lie where nobody looks are not taken for none.
@@ -90,12 +117,14 @@ def _inside(directory: Path, spec: SourceSpec) -> list[Path]:
     """
     try:
         entries = _entries(directory)
-        files = [entry for entry in entries if entry.is_file()]
-        found = [*files, *(file for entry in entries if _is_partition(entry) for file in _partition(entry))]
+        files = Listed(directory, [entry.name for entry in entries if _is_file(entry)])
+        inside = (one for entry in entries if _is_partition(entry) for one in _partition(directory / entry.name))
+        found = [files, *inside]
     except UserError as error:
         raise UserError(error.message, spec.span) from None
     _must_be_in_no_table(directory, spec)
-    if not spec.stream and not any(map(_seen, found)) and (others := _others(entries)):
+    is_read = any(_is_read(name) for one in found for name in one.names)
+    if not spec.stream and not is_read and (others := _others(entries)):
         hint = "directories in a directory, and names that begin with `.` or `_`, are not looked at"
         raise UserError(f"{directory} has no file that is read, but {others[0]}", spec.span, hint)
     return found
@@ -107,7 +136,7 @@ _CALLED = {"delta": "a Delta", "iceberg": "an Iceberg"}
 def _must_be_in_no_table(directory: Path, spec: SourceSpec) -> None:
     """Raises: UserError for a directory that is a table with a log, or one of those that its files lie in."""
     inner = directory
-    while is_partition(inner):
+    while is_partition(inner.name):
         inner = inner.parent
     for place in {directory: None, inner: None, inner.parent: None}:
         if (kind := table_in(place)) is not None:
@@ -125,31 +154,42 @@ def table_in(directory: Path) -> str | None:
     return "iceberg" if metadata.is_dir() and any(metadata.glob("*.metadata.json*")) else None
 
 
-def _partition(directory: Path) -> Iterator[Path]:
+def _partition(directory: Path) -> Iterator[Listed]:
     """The files in a partition, and in those inside it.
 
     Raises: UserError where it has another directory: it cannot be told what is in that.
     """
+    names = []
     for entry in _entries(directory):
-        if not _seen(entry):
+        if not _is_read(entry.name):
             continue
         if _is_partition(entry):
-            yield from _partition(entry)
+            yield from _partition(directory / entry.name)
         elif entry.is_dir():
-            raise UserError(f"{entry} is a directory in a partition, and none itself")
-        elif entry.is_file():
-            yield entry
+            raise UserError(f"{directory / entry.name} is a directory in a partition, and none itself")
+        elif _is_file(entry):
+            names.append(entry.name)
+    yield Listed(directory, names)
 
 
-def _is_partition(entry: Path) -> bool:
-    return is_partition(entry) and _seen(entry) and entry.is_dir()
+def _is_partition(entry: os.DirEntry[str]) -> bool:
+    return is_partition(entry.name) and _is_read(entry.name) and entry.is_dir()
 
 
-def _others(entries: list[Path]) -> list[str]:
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file; a link that leads nowhere is none."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def _others(entries: Sequence[os.DirEntry[str]]) -> list[str]:
     """What there is in a directory without files that are read. What Spark leaves in an empty answer is nothing, nor is
     a dot with a name that no data has, such as `.gitkeep`."""
-    found = (e for e in entries if e.name != "_SUCCESS" and e.suffix != ".crc")
-    return sorted(e.name for e in found if not e.name.startswith(".") or (e.suffix and e.is_file()))
+    found = ((e, PurePath(e.name).suffix) for e in entries if e.name != "_SUCCESS")
+    named = (e.name for e, suffix in found if suffix != ".crc" and (e.name[0] != "." or (suffix and _is_file(e))))
+    return sorted(named)
 
 
 def passed_over(spec: SourceSpec) -> str | None:
@@ -159,22 +199,23 @@ def passed_over(spec: SourceSpec) -> str | None:
     if spec.versioned or not path.is_dir():
         return None
     entries = _entries(path)
-    directories = [e.name for e in entries if _seen(e) and e.is_dir() and not is_partition(e)]
+    directories = [e.name for e in entries if _is_read(e.name) and e.is_dir() and not is_partition(e.name)]
     if directories:
         return f"the directory {min(directories)}, which is not looked at"
-    hidden = _others([e for e in entries if not _seen(e)])
+    hidden = _others([e for e in entries if not _is_read(e.name)])
     return f"{hidden[0]}: names that begin with `.` or `_` are not looked at" if hidden else None
 
 
-def _entries(directory: Path) -> list[Path]:
+def _entries(directory: Path) -> list[os.DirEntry[str]]:
     try:
-        return [*directory.iterdir()]
+        with os.scandir(directory) as entries:
+            return [*entries]
     except OSError as error:
         raise UserError(f"{directory} cannot be read: {error.strerror}") from None
 
 
-def _seen(path: Path) -> bool:
-    return not path.name.startswith((".", "_"))
+def _is_read(name: str) -> bool:
+    return not name.startswith((".", "_"))
 
 
 def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:

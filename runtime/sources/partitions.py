@@ -28,9 +28,9 @@ MISSING = "__HIVE_DEFAULT_PARTITION__"
 """What is written for a missing value."""
 
 
-def is_partition(directory: Path) -> bool:
+def is_partition(directory: str) -> bool:
     """Whether a directory is called like a partition."""
-    return "=" in directory.name
+    return "=" in directory
 
 
 def partition_directories(spec: SourceSpec, file: Path) -> tuple[str, ...]:

@@ -382,7 +382,8 @@ class Kills:
 def damaged(spark: SparkSession, random: Random, server: Server | None, *, of_each: int, on_spark: int) -> int:
     """Damages what streams have left: so many positions of each class of each file, and so many of those on Spark."""
     done = 0
-    with patch.object(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0):  # a few batches have runs of changes
+    # A few batches have runs of changes, and lists of files.
+    with patch.multiple(policy, REWRITTEN_WHOLE_MAX_ROWS=0, NAMED_MAX_FILES=1):
         with_tables = [] if server is None else [partial(undelivered, server=server)]
         for scene in (*SCENES, *with_tables):
             with TemporaryDirectory() as home:

@@ -390,7 +390,7 @@ def test_a_file_that_changes_after_it_was_read_is_an_error(home: Path) -> None:
     assert next_batch([directory], None) == {}
     (home / "s" / "a.csv").write_text("7,7.0\n")
     with pytest.raises(UserError, match=r"a\.csv has changed since it was read"):
-        directory.latest()
+        directory.look()
 
 
 def test_a_loop_may_take_so_many_steps(home: Path) -> None:

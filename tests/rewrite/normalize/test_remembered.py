@@ -8,6 +8,7 @@ from hypothesis import given, settings
 import mrql
 from mrql.algebra.analysis.variables import Remembered
 from mrql.algebra.terms import Term
+from mrql.rewrite.normalize import copies
 from mrql.rewrite.normalize import normalize as rules
 from mrql.rewrite.normalize import prune_columns as columns
 from mrql.rewrite.normalize.normalize import normalize
@@ -23,7 +24,7 @@ def test_the_same_again(term: Term) -> None:
     """A normal form is the same whether anything was known of its parts, or nothing."""
     found = prune_columns(normalize(term))
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((rules, "_SIMPLE"), (rules, "_MADE_ANEW"), (columns, "_PRUNED")):
+        for module, name in ((rules, "_SIMPLE"), (copies, "_MADE_ANEW"), (columns, "_PRUNED")):
             patch.setattr(module, name, Remembered[bool]())
         assert prune_columns(normalize(term)) == found
 

@@ -18,7 +18,7 @@ import attrs
 from mrql.algebra.values.values import Bag, close
 from mrql.runtime.checkpoint.inspect import faults
 from mrql.runtime.checkpoint.manifest import read_manifest
-from mrql.runtime.checkpoint.store import manifest_files
+from mrql.runtime.checkpoint.store import READ, manifest_files
 from tests.runtime.checkpoint.streams import Stream, batch_answer
 from tests.support.postgresql import Server
 
@@ -136,4 +136,5 @@ def is_whole(stream: Stream) -> bool:
     wrong = [fault for manifest in manifests for fault in faults(stream.checkpoint, manifest)]
     named = {stream.checkpoint / run.path for manifest in manifests for run in manifest.runs()}
     aside = [*stream.out.glob(".*"), *stream.checkpoint.glob(".*"), *stream.checkpoint.glob("outbox/*/*")]
-    return not wrong and not aside and {*stream.checkpoint.glob("runs/*/*")} == named
+    named |= {stream.checkpoint / READ / part.name for manifest in manifests for part in manifest.lists()}
+    return not wrong and not aside and {*stream.checkpoint.glob("runs/*/*"), *stream.checkpoint.glob("read/*")} == named

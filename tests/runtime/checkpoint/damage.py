@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra.errors import EngineError, MrqlError, UserError
 from mrql.algebra.values.values import Bag
 from mrql.runtime.checkpoint.inspect import committed, faults
-from mrql.runtime.checkpoint.store import COMMITTED, COPIES, latest, manifest_files
+from mrql.runtime.checkpoint.store import COMMITTED, COPIES, READ, latest, manifest_files
 from mrql.runtime.postgresql.sink import Applied, TableSink
 from tests.runtime.checkpoint.streams import (
     GROUPS,
@@ -121,6 +121,7 @@ class Left:
     def by(stream: Stream, expected: Mapping[str, Any], read: Sequence[str] = ()) -> Left:
         tree, manifest = tree_of(stream.home), committed(stream.checkpoint)
         named = [stream.checkpoint / run.path / file.name for run in manifest.runs() for file in run.files]
+        named += [stream.checkpoint / READ / part.name for part in manifest.lists()]
         named += [p.final / file.name for p in manifest.publications for file in p.files]
         named += [p.hidden / file.name for p in manifest.publications for file in p.files]
         named += [manifest_files(stream.checkpoint)[0], stream.checkpoint / COMMITTED]

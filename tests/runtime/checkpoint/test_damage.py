@@ -18,8 +18,9 @@ from tests.support.postgresql import Server
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy under which a few batches have runs of changes."""
+    """A policy under which a few batches have runs of changes, and lists of files."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
+    monkeypatch.setattr(policy, "NAMED_MAX_FILES", 1)
 
 
 CASES = 170

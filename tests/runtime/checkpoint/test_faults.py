@@ -19,9 +19,11 @@ from tests.runtime.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Fail
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy under which a few batches have all that many have: runs of changes, and snapshots that replace them."""
+    """A policy under which a few batches have all that many have: runs of changes, and snapshots that replace them, and
+    lists of files."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(policy, "SAVED_MAX_RUNS", 3)
+    monkeypatch.setattr(policy, "NAMED_MAX_FILES", 1)
 
 
 EVERY = {Moment.BEFORE: 1, Moment.HALF: 1, Moment.AFTER: 3, Moment.POWER: 1}

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
 from mrql.cli.main import main
+from mrql.runtime.checkpoint import policy
 from tests.runtime.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer, rows, write
 
 EXTREMES = """
@@ -23,6 +24,12 @@ TAGGED = """
 edges = stream(csv, "edges", ",", type((long, long)), tagged);
 select (x, max(y)) from (x, y) in edges group by x;
 """
+
+
+@pytest.fixture(autouse=True)
+def listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few files are in lists, as many are."""
+    monkeypatch.setattr(policy, "NAMED_MAX_FILES", 1)
 
 
 def change(home: Path, random: Random, age: int) -> None:

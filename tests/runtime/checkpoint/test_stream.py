@@ -195,8 +195,8 @@ def test_a_damaged_manifest(home: Path) -> None:
     assert refused(stream).message.startswith(f"{manifest} is damaged: ")
     manifest.write_text(text[:-20])
     assert refused(stream).message.startswith(f"{manifest} is damaged: ")
-    manifest.write_text(text.replace('"format": 5', '"format": 9', 1))
-    assert refused(stream).message == f"{manifest} is of format 9, and this version of mrql reads format 5"
+    manifest.write_text(text.replace('"format": 6', '"format": 9', 1))
+    assert refused(stream).message == f"{manifest} is of format 9, and this version of mrql reads formats 5 and 6"
 
 
 def test_an_earlier_manifest_that_is_damaged(home: Path) -> None:
@@ -379,7 +379,7 @@ def test_show(several: Stream) -> None:
     shown = command("show", several.checkpoint)
     assert shown.exit_code == 0
     lines = shown.output.splitlines()
-    assert lines[:2] == ["batch 1, commit 2", "engine reference; format 5, mrql 0.1.0"]
+    assert lines[:2] == ["batch 1, commit 2", "engine reference; format 6, mrql 0.1.0"]
     assert any(line.startswith("  edges: stream, 2 files, ") and line.endswith("/removed") for line in lines)
     assert any(line.startswith("      batch 0: 45 rows, ") for line in lines)
     document = json.loads(command("show", several.checkpoint, "--format", "json").output)

@@ -123,7 +123,7 @@ def test_a_stream_over_other_directories(tmp_path: Path, caplog: pytest.LogCaptu
     (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
     watched = Directory(spec)
     with caplog.at_level(logging.WARNING, "mrql"):
-        assert [watched.latest() for _ in range(2)] == [[], []]
+        assert [watched.look() for _ in range(2)] == [{}, {}]
     assert [record.getMessage() for record in caplog.records] == [
         f"{tmp_path / 'd'} has no file that is read, but the directory in, which is not looked at"
     ]
@@ -138,7 +138,7 @@ def test_a_stream_over_files_that_are_not_looked_at(
     (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
     watched = Directory(spec)
     with caplog.at_level(logging.WARNING, "mrql"):
-        assert [watched.latest() for _ in range(2)] == [[], []]
+        assert [watched.look() for _ in range(2)] == [{}, {}]
     assert [record.getMessage() for record in caplog.records] == [
         f"{tmp_path / 'd'} has no file that is read, but {name}: names that begin with `.` or `_` are not looked at"
     ]
@@ -151,7 +151,7 @@ def test_a_stream_over_what_a_writer_leaves_in_an_empty_directory(
     write(tmp_path, {"d/.gitkeep": "", "d/_SUCCESS": "", "d/._SUCCESS.crc": ""})
     (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
     with caplog.at_level(logging.WARNING, "mrql"):
-        assert Directory(spec).latest() == []
+        assert Directory(spec).look() == {}
     assert caplog.records == []
 
 

@@ -1,0 +1,185 @@
+"""A stream that has read many files: what a batch costs is what is new, and what was read is still known."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mrql.algebra.errors import UserError
+from mrql.cli.main import main
+from mrql.jobs.loading import compile_over_files
+from mrql.runtime.checkpoint import policy
+from mrql.runtime.checkpoint.consumed import files_read
+from mrql.runtime.checkpoint.inspect import committed
+from mrql.runtime.checkpoint.store import READ
+from mrql.runtime.sources import directory
+from mrql.runtime.sources.directory import Directory, Seen, next_batch
+from tests.runtime.checkpoint.crashes import is_whole
+from tests.runtime.checkpoint.streams import Stream, batch_answer, write
+
+TEXT = """
+edges = stream(csv, "edges", ",", type((long, long)));
+select (x, sum(y), count(y)) from (x, y) in edges group by x;
+"""
+MANY = 400
+
+
+def fill(home: Path, start: int, end: int) -> None:
+    for number in range(start, end):
+        write(home / "edges" / f"{number:05d}.csv", f"{number % 7},{number}\n", number)
+
+
+def noted(stream: Stream) -> dict[str, Seen]:
+    """The files that a checkpoint says were read."""
+    (found,) = committed(stream.checkpoint).sources["edges"].directories
+    return files_read(stream.checkpoint, found)
+
+
+def there(home: Path) -> dict[str, Seen]:
+    return {str(file): Seen.of(file) for file in (home / "edges").iterdir()}
+
+
+# --- what is noted ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some files are many."""
+    monkeypatch.setattr(policy, "NAMED_MAX_FILES", 10)
+    monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 10)
+    monkeypatch.setattr(directory, "CHECKED_MAX_FILES", 10)
+
+
+@pytest.mark.usefixtures("few")
+def test_a_manifest_names_few_files(tmp_path: Path) -> None:
+    """The others are in lists, of which a batch writes one with its own files, and seldom one of all."""
+    fill(tmp_path, 0, MANY)
+    stream = Stream(tmp_path, TEXT, max_files=4)
+    stream.run()
+    manifest = committed(stream.checkpoint)
+    (found,) = manifest.sources["edges"].directories
+    assert len(found.files) <= policy.NAMED_MAX_FILES
+    assert found.count == MANY
+    assert 1 <= len(found.lists) <= policy.SAVED_MAX_RUNS
+    assert noted(stream) == there(tmp_path)
+    before = {file.name for file in (stream.checkpoint / READ).iterdir()}
+    fill(tmp_path, MANY, MANY + 12)
+    stream.run()
+    new = {file.name for file in (stream.checkpoint / READ).iterdir()} - before
+    assert [part.count for part in committed(stream.checkpoint).lists() if part.name in new] == [12]
+    assert noted(stream) == there(tmp_path)
+    assert is_whole(stream)
+
+
+STEPS = st.lists(st.sampled_from(["more", "more", "many", "change", "remove"]), min_size=1, max_size=8)
+
+
+@settings(max_examples=20, deadline=None)
+@given(steps=STEPS, most=st.sampled_from([1, 3, None]), data=st.data())
+def test_what_was_read_is_noted(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str], most: int | None, data: st.DataObject
+) -> None:
+    """Whatever files come, change and go, each start goes on from all that were read, and the answer is that to the
+    files as they are."""
+    home, count = tmp_path_factory.mktemp("many"), 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy, "NAMED_MAX_FILES", 2)
+        patch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 2)
+        patch.setattr(policy, "SAVED_MAX_RUNS", 4)
+        patch.setattr(directory, "CHECKED_MAX_FILES", 2)
+        fill(home, 0, count)
+        stream = Stream(home, TEXT, max_files=most, rewritable=True)
+        for age, step in enumerate(["more", *steps], 1000):
+            files = sorted((home / "edges").iterdir())
+            if step in ("more", "many"):
+                more = 1 if step == "more" else 7
+                fill(home, count, count + more)
+                count += more
+            elif files:
+                file = data.draw(st.sampled_from(files))
+                write(file, f"5,{age}\n", age) if step == "change" else file.unlink()
+            stream.run()
+            assert list(stream.answers().values())[-1] == batch_answer(stream)
+            assert noted(stream) == there(home)
+            assert is_whole(stream)
+
+
+@pytest.mark.usefixtures("few")
+def test_show_and_verify(tmp_path: Path) -> None:
+    """The commands over checkpoints know the files in lists, and find a list that is not what was written."""
+    fill(tmp_path, 0, 25)
+    stream = Stream(tmp_path, TEXT, max_files=5)
+    stream.run()
+
+    def command(*args: str) -> str:
+        return CliRunner().invoke(main, ["checkpoint", *args, str(stream.checkpoint)]).output
+
+    assert f"edges: stream, 25 files, {sum(f.stat().st_size for f in (tmp_path / 'edges').iterdir())} bytes" in command(
+        "show"
+    )
+    assert "and 1 lists of files that were read, are as they were written" in command("verify")
+    (listed,) = (stream.checkpoint / READ).iterdir()
+    listed.write_bytes(listed.read_bytes().replace(b"00003.csv", b"00033.csv"))
+    assert f"read/{listed.name}" in command("verify")
+    with pytest.raises(UserError, match=f"{listed.name} is damaged"):
+        stream.run()
+    listed.unlink()
+    with pytest.raises(UserError, match=f"{listed.name} is gone, and it names files that were read"):
+        stream.run()
+
+
+# --- what is looked at --------------------------------------------------------------------------
+
+
+def watched(home: Path) -> Directory:
+    """The files of a directory, all of which were read."""
+    found = Directory(compile_over_files(TEXT, base=home).sources["edges"])
+    found.commit(next_batch([found], None)["edges"])
+    return found
+
+
+@pytest.mark.usefixtures("few")
+def test_a_look_asks_for_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many were read: of those some, in turns, and of those that are new each once."""
+    fill(tmp_path, 0, MANY)
+    found = watched(tmp_path)
+    asked: list[str] = []
+    stat = os.stat
+
+    def counted(path: str, *args: object, **options: object) -> os.stat_result:
+        asked.append(str(path))
+        return stat(path, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(directory.os, "stat", counted)
+
+    def files_asked() -> list[str]:
+        asked.clear()
+        found.look()
+        return [path for path in asked if path.endswith(".csv")]
+
+    assert len(files_asked()) == directory.CHECKED_MAX_FILES
+    turns = [files_asked() for _ in range(MANY // directory.CHECKED_MAX_FILES)]
+    assert {path for turn in turns for path in turn} == {*there(tmp_path)}
+    fill(tmp_path, MANY, MANY + 5)
+    assert len(files_asked()) == directory.CHECKED_MAX_FILES + 5
+    assert len(files_asked()) == directory.CHECKED_MAX_FILES
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("what", ["change", "remove"])
+def test_a_file_that_changes(tmp_path: Path, what: str) -> None:
+    """It is found in its turn, at once where it is gone, and at the next start before anything is read."""
+    fill(tmp_path, 0, MANY)
+    found, started = watched(tmp_path), watched(tmp_path)
+    started.mark_end()
+    file = tmp_path / "edges" / f"{MANY // 2:05d}.csv"
+    write(file, "1,1\n", 5_000) if what == "change" else file.unlink()
+    turns = 1 + MANY // directory.CHECKED_MAX_FILES if what == "change" else 1
+    for each, most in ((found, turns), (started, 1)):
+        with pytest.raises(UserError, match=f"{file.name} (has changed|is gone)"):
+            [each.look() for _ in range(most)]
