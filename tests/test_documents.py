@@ -27,6 +27,7 @@ from mrql.cli.main import COMMANDS, main
 from mrql.monitoring.metrics import Totals
 from mrql.output.progress import COLUMNS
 from mrql.parser.parser import parse_program
+from mrql.runtime.checkpoint import policy
 from mrql.runtime.sinks.places import place_at
 from mrql.runtime.sources.source import CONNECTORS
 from tests.bad_input.situations import put
@@ -259,8 +260,9 @@ def test_an_address_of_a_table() -> None:
 # --- checkpoints, operation ---------------------------------------------------------------------
 
 
-def test_what_a_checkpoint_has_and_what_is_asked_of_it(home: Path) -> None:
+def test_what_a_checkpoint_has_and_what_is_asked_of_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files have such names, and each command for checkpoints is one; no slot is dropped where there is none."""
+    monkeypatch.setattr(policy, "NAMED_MAX_FILES", 0)  # few files are many
     command = block(CHECKPOINTS, "mrql stream").body.replace("FILE", "orders.mrql")
     run(command, home, "--once", "--engine", "reference", "--max-files", "1")
     shown = block(CHECKPOINTS, "state/").body
