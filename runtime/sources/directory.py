@@ -130,8 +130,10 @@ class Directory:
     """The files that were read and are not what they were, with what takes their rows back."""
     ages: dict[str, int] = attrs.Factory(dict)
     """When the files were last changed that are new."""
-    homes: dict[str, Path] = attrs.Factory(dict)
-    """The directories that files were found in, as the source names them, by their absolute paths."""
+    homes: dict[str, str] = attrs.Factory(dict)
+    """The absolute paths of the directories that files were found in, by how the source names them."""
+    named: dict[str, str] = attrs.Factory(dict)
+    """The other way round."""
     has_lost: bool = False
     """Whether a file was taken out of what was read since the last commit: it has only grown otherwise."""
     checked: int = 0
@@ -169,17 +171,22 @@ class Directory:
 
         Raises: UserError where its old rows are not there any more.
         """
-        back = self.changed.get(file)
-        home, name = os.path.split(file)
-        part = self._kept(self.homes[home] / name) if home in self.homes else None
+        back, part = self.changed.get(file), self._kept(self._as_named(file))
         return [one for one in (back, part) if one is not None]
+
+    def _as_named(self, file: str) -> Path:
+        """A file as the source names it, by its absolute path."""
+        home, name = os.path.split(file)
+        return Path(self.named.get(home, home), name)
 
     def _present(self) -> list[str]:
         """The files that there are."""
         found: list[str] = []
         for listed in listing(self.spec):
-            home = str(listed.directory.absolute())
-            self.homes[home] = listed.directory
+            home = self.homes.get(listed.directory)
+            if home is None:
+                home = self.homes[listed.directory] = str(Path(listed.directory).absolute())
+                self.named[home] = listed.directory
             inside = home if home.endswith(os.sep) else home + os.sep
             found += [inside + name for name in listed.names]
         return found

@@ -40,14 +40,14 @@ def list_files(spec: SourceSpec) -> list[Path]:
     """
     if spec.versioned:
         return [one.read_as or one.file for one in open_table(spec).files(spec.version)]
-    return sorted(listed.directory / name for listed in listing(spec) for name in listed.names)
+    return sorted(Path(listed.directory, name) for listed in listing(spec) for name in listed.names)
 
 
 @attrs.frozen
 class Listed:
     """The names of the files in a directory that are read."""
 
-    directory: Path
+    directory: str
     """As the source names it."""
     names: Sequence[str]
 
@@ -66,19 +66,19 @@ def listing(spec: SourceSpec) -> list[Listed]:
     if path.is_dir():
         found = _inside(path, spec)
     elif path.is_file():
-        found = [Listed(path.parent, [path.name])]
+        found = [Listed(str(path.parent), [path.name])]
     else:
         found = [one for p in _named(path) if _is_read(p.name) for one in _at(p, spec)]
         if not any(one.names for one in found) and not (spec.stream and not path.suffix):
             raise no_such_file(spec)
     read = [Listed(one.directory, names) for one in found if (names := [*filter(_is_read, one.names)])]
-    must_agree(spec, sorted(one.directory / min(one.names) for one in read))
+    must_agree(spec, sorted(Path(one.directory, min(one.names)) for one in read))
     return read
 
 
 def _at(path: Path, spec: SourceSpec) -> list[Listed]:
     """What a path that a pattern fits stands for."""
-    return _inside(path, spec) if path.is_dir() else [Listed(path.parent, [path.name])]
+    return _inside(path, spec) if path.is_dir() else [Listed(str(path.parent), [path.name])]
 
 
 def no_such_file(spec: SourceSpec) -> UserError:
@@ -117,8 +117,10 @@ def _inside(directory: Path, spec: SourceSpec) -> list[Listed]:
     """
     try:
         entries = _entries(directory)
-        files = Listed(directory, [entry.name for entry in entries if _is_file(entry)])
-        inside = (one for entry in entries if _is_partition(entry) for one in _partition(directory / entry.name))
+        files = Listed(str(directory), [entry.name for entry in entries if _is_file(entry)])
+        inside = (
+            one for entry in entries if _is_partition(entry) for one in _partition(os.path.join(directory, entry.name))
+        )
         found = [files, *inside]
     except UserError as error:
         raise UserError(error.message, spec.span) from None
@@ -154,7 +156,7 @@ def table_in(directory: Path) -> str | None:
     return "iceberg" if metadata.is_dir() and any(metadata.glob("*.metadata.json*")) else None
 
 
-def _partition(directory: Path) -> Iterator[Listed]:
+def _partition(directory: str) -> Iterator[Listed]:
     """The files in a partition, and in those inside it.
 
     Raises: UserError where it has another directory: it cannot be told what is in that.
@@ -164,9 +166,9 @@ def _partition(directory: Path) -> Iterator[Listed]:
         if not _is_read(entry.name):
             continue
         if _is_partition(entry):
-            yield from _partition(directory / entry.name)
+            yield from _partition(os.path.join(directory, entry.name))
         elif entry.is_dir():
-            raise UserError(f"{directory / entry.name} is a directory in a partition, and none itself")
+            raise UserError(f"{os.path.join(directory, entry.name)} is a directory in a partition, and none itself")
         elif _is_file(entry):
             names.append(entry.name)
     yield Listed(directory, names)
@@ -206,7 +208,7 @@ def passed_over(spec: SourceSpec) -> str | None:
     return f"{hidden[0]}: names that begin with `.` or `_` are not looked at" if hidden else None
 
 
-def _entries(directory: Path) -> list[os.DirEntry[str]]:
+def _entries(directory: str | Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as entries:
             return [*entries]

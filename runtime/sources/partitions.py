@@ -7,7 +7,9 @@ columns of a file are those of the type without the ones of its path. Names and 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -41,10 +43,28 @@ def partition_directories(spec: SourceSpec, file: Path) -> tuple[str, ...]:
     """
     if not spec.format.partitioned:
         return ()
-    parts = file.absolute().parts
-    bases = (Path(path).absolute().parts for path in (spec.path, spec.deletions) if path is not None)
-    start = max((len(base) for base in bases if _begin(parts, base)), default=0)
-    inside = parts[start:-1]
+    here = os.getcwd()
+    bases = tuple(_parts(path, here) for path in (spec.path, spec.deletions) if path is not None)
+    directory = _parts(os.path.dirname(file), here)
+    if any(len(base) > len(directory) and _begin((*directory, file.name), base) for base in bases):
+        return ()  # the source names the file itself
+    return _partitions(directory, bases)
+
+
+REMEMBERED_MAX_DIRECTORIES = 100_000
+"""A stream over partitions looks at all of them again and again."""
+
+
+@lru_cache(REMEMBERED_MAX_DIRECTORIES)
+def _parts(path: str, here: str) -> tuple[str, ...]:
+    """The parts of a path from the root on."""
+    return Path(here, path).parts
+
+
+@lru_cache(REMEMBERED_MAX_DIRECTORIES)
+def _partitions(directory: tuple[str, ...], bases: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """The partitions at the end of a path, behind what a source names."""
+    inside = directory[max((len(base) for base in bases if _begin(directory, base)), default=0) :]
     first = len(inside)
     while first and "=" in inside[first - 1]:
         first -= 1
