@@ -18,17 +18,8 @@ from mrql.api.sources import CALLED, FollowedSource
 from mrql.runtime.checkpoint.manifest import Json
 from mrql.runtime.checkpoint.offsets import as_json
 from mrql.runtime.postgresql.change_log import PostgresLog
-from mrql.runtime.sources.directory import (
-    Adapted,
-    Arrived,
-    Batch,
-    Directory,
-    Part,
-    Versions,
-    count_of,
-    next_batch,
-    watched_of,
-)
+from mrql.runtime.sources.arrived import Arrived, Batch, Part, count_of
+from mrql.runtime.sources.directory import Adapted, Directory, Versions, next_batch, watched_of
 from mrql.runtime.sources.source import Offset
 from mrql.runtime.sources.wrong_rows import naming_files
 

@@ -20,7 +20,7 @@ from mrql.api.following import triggered
 from mrql.api.source_feed import SourceFeed
 from mrql.runtime.checkpoint.consumed import adapted_place
 from mrql.runtime.checkpoint.manifest import Json
-from mrql.runtime.sources.directory import Batch
+from mrql.runtime.sources.arrived import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,7 +22,7 @@ from mrql.api.sources import FollowedSource
 from mrql.api.view_streams import ViewStreams
 from mrql.explain import explain_trace
 from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_due
-from mrql.runtime.sources.directory import Batch
+from mrql.runtime.sources.arrived import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

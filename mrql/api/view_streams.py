@@ -15,7 +15,7 @@ from mrql.api.delta import Delta
 from mrql.api.frames import Rows, held, in_spark
 from mrql.api.source_feed import SourceFeed, goes, is_empty, starting_spec
 from mrql.api.sources import FollowedSource
-from mrql.runtime.sources.directory import Batch
+from mrql.runtime.sources.arrived import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from mrql.runtime.checkpoint.manifest import FORMAT, Manifest, SavedRun, SavedSo
 from mrql.runtime.checkpoint.store import Store
 from mrql.runtime.postgresql.change_streams import release
 from mrql.runtime.postgresql.slot_notes import SlotNote, slot_notes
-from mrql.runtime.sources.directory import Seen
+from mrql.runtime.sources.arrived import Seen
 
 DIRECTORY = click.argument("directory", type=click.Path(file_okay=False, exists=True, path_type=Path))
 

@@ -26,8 +26,9 @@ from mrql.runtime.engine.answer import Rows
 from mrql.runtime.files.quarantine import Quarantine, Reject, fail
 from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.replacing import write
+from mrql.runtime.sources.arrived import static_files
 from mrql.runtime.sources.catalog import must_not_be_handed_over
-from mrql.runtime.sources.directory import say_what_is_passed_over, static_files
+from mrql.runtime.sources.directory import say_what_is_passed_over
 from mrql.runtime.sources.files import list_files, read_source
 from mrql.runtime.sources.wrong_rows import naming_files
 from mrql.runtime.streaming.stream_loop import must_exist

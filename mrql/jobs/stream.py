@@ -40,8 +40,8 @@ from mrql.runtime.postgresql.slot_notes import slot_notes
 from mrql.runtime.sinks.places import Opening, Place
 from mrql.runtime.sinks.replacing import TargetSink
 from mrql.runtime.sinks.sink import Several, Sink
+from mrql.runtime.sources.arrived import Part, static_files
 from mrql.runtime.sources.catalog import must_not_be_handed_over
-from mrql.runtime.sources.directory import Part, static_files
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.formats.json import JSON
 from mrql.runtime.sources.path_patterns import is_pattern

@@ -18,7 +18,8 @@ from mrql.runtime.checkpoint.identity import reading_of
 from mrql.runtime.checkpoint.manifest import FileList, Manifest, SavedDirectory, SavedFile, SavedSource, read_list
 from mrql.runtime.checkpoint.notation import connector
 from mrql.runtime.checkpoint.store import READ, Store
-from mrql.runtime.sources.directory import Adapted, Directory, Seen, Versions, Watched, static_files
+from mrql.runtime.sources.arrived import Seen, static_files
+from mrql.runtime.sources.directory import Adapted, Directory, Versions, Watched
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.source import Offset, open_adapter, open_table
 

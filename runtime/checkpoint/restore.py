@@ -17,7 +17,8 @@ from mrql.runtime.checkpoint.consumed import consumed, files_of, files_read, not
 from mrql.runtime.checkpoint.identity import Identities, reading_of
 from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, damaged
 from mrql.runtime.checkpoint.store import latest, opening
-from mrql.runtime.sources.directory import Adapted, Directory, Part, Watched
+from mrql.runtime.sources.arrived import Part
+from mrql.runtime.sources.directory import Adapted, Directory, Watched
 from mrql.runtime.sources.file_archive import Copies
 
 START_OVER = "start with a new checkpoint, from all data again"

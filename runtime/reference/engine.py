@@ -17,7 +17,7 @@ from mrql.runtime.files.quarantine import Quarantine, fail, pass_over
 from mrql.runtime.reference.answer import ReferenceAnswer
 from mrql.runtime.reference.checkpoint import ReferenceStates, lines_of
 from mrql.runtime.reference.view import Arriving, ReferenceView
-from mrql.runtime.sources.directory import Arrived, Batch, Part
+from mrql.runtime.sources.arrived import Arrived, Batch, Part
 from mrql.runtime.sources.files import read_changes, read_source
 from mrql.runtime.streaming.stream_loop import Put, Sizes
 

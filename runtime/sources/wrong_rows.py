@@ -13,8 +13,8 @@ from mrql.algebra.errors import AmbiguousRow, MissingRow, MissingVersion, UserEr
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value
 from mrql.runtime.files.quarantine import pass_over
+from mrql.runtime.sources.arrived import Arrived, Part, files_of_all_directories
 from mrql.runtime.sources.current_rows import shown_key
-from mrql.runtime.sources.directory import Arrived, Part, files_of_all_directories
 from mrql.runtime.sources.files import read_changes
 
 LOOKED_THROUGH_MAX_BYTES = 64_000_000

@@ -18,7 +18,7 @@ from mrql.runtime.checkpoint.restore import GoingOn
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.engine.sizes import EngineMeasurements, OperatorActivity, StateSize
 from mrql.runtime.files.quarantine import Quarantine
-from mrql.runtime.sources.directory import Batch, files_of, static_files
+from mrql.runtime.sources.arrived import Batch, files_of, static_files
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.checkpoint import SparkStates
 from mrql.runtime.spark.io.answer import SparkRows

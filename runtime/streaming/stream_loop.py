@@ -25,18 +25,8 @@ from mrql.runtime.files.batch_names import batch_name
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sinks.sink import Pending, Several, publish
-from mrql.runtime.sources.directory import (
-    Adapted,
-    Arrived,
-    Batch,
-    Directory,
-    Part,
-    Watched,
-    count_of,
-    look_again,
-    next_batch,
-    watch,
-)
+from mrql.runtime.sources.arrived import Arrived, Batch, Part, count_of, look_again
+from mrql.runtime.sources.directory import Adapted, Directory, Watched, next_batch, watch
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import no_such_file
 from mrql.runtime.sources.path_patterns import is_pattern

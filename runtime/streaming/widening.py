@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.runtime.checkpoint.restore import FoundRows, found_in
-from mrql.runtime.sources.directory import Batch, files_of
+from mrql.runtime.sources.arrived import Batch, files_of
 from mrql.runtime.sources.files import list_files
 from mrql.runtime.sources.formats.file_format import file_format
 from mrql.runtime.sources.partitions import widened_row

@@ -28,7 +28,7 @@ from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.files import write_output
-from mrql.runtime.sources.directory import static_files
+from mrql.runtime.sources.arrived import static_files
 from mrql.runtime.sources.files import read_source
 from mrql.runtime.sources.formats.json import JSON
 from mrql.runtime.spark.io.answer import SparkRows

@@ -18,7 +18,7 @@ from mrql.algebra.values.zset import ZSet
 from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.files.compression import must_be_whole
 from mrql.runtime.files.quarantine import Malformed, Quarantine, Reject, fail, pass_over
-from mrql.runtime.sources.directory import Arrived, Part, files_of_all_directories
+from mrql.runtime.sources.arrived import Arrived, Part, files_of_all_directories
 from mrql.runtime.sources.files import check_file, list_files, read_changes
 from mrql.runtime.sources.partitions import Apart
 from mrql.runtime.sources.partitions import apart as of_path

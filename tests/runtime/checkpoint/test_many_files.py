@@ -18,7 +18,8 @@ from mrql.runtime.checkpoint.consumed import files_read
 from mrql.runtime.checkpoint.inspect import committed
 from mrql.runtime.checkpoint.store import READ
 from mrql.runtime.sources import directory
-from mrql.runtime.sources.directory import Directory, Seen, next_batch
+from mrql.runtime.sources.arrived import Seen
+from mrql.runtime.sources.directory import Directory, next_batch
 from tests.runtime.checkpoint.crashes import is_whole
 from tests.runtime.checkpoint.streams import Stream, batch_answer, write
 

@@ -27,7 +27,7 @@ from mrql.algebra.values.xml_elements import to_xml
 from mrql.jobs.loading import compile_over_files
 from mrql.output.tables import show_value
 from mrql.runtime.files.quarantine import Malformed, Quarantine
-from mrql.runtime.sources.directory import static_files
+from mrql.runtime.sources.arrived import static_files
 from mrql.runtime.sources.files import read_source
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import find_malformed, read

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.values.values import Bag, Record, same
 from mrql.jobs.loading import compile_over_files
-from mrql.runtime.sources.directory import Arrived
+from mrql.runtime.sources.arrived import Arrived
 from mrql.runtime.sources.files import list_files
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import read, read_batch
