@@ -61,10 +61,11 @@ from mrql.runtime.streaming.stream_loop import Emit, Options
 )
 @click.option(
     "--rewrites",
-    type=click.Choice(["error", "apply"]),
+    type=click.Choice(["error", "keep-removed", "apply"]),
     default="error",
     show_default=True,
-    help="What becomes of a file that was read and has changed or gone: apply takes its old rows back.",
+    help="What becomes of a file that was read and has changed or gone: apply takes its old rows back; with "
+    "keep-removed those of one that has gone stay.",
 )
 @TRUSTED
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
@@ -120,7 +121,7 @@ def stream(
     program, query, plan = typed(rows)
     for traced in filter(is_trace, subterms(query.term)):
         say(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
-    options = Options(once, interval, max_files, max_rows, Emit(emit))
+    options = Options(once, interval, max_files, max_rows, Emit(emit), rewrites == "keep-removed")
     shown = Activity.on_terminal(plain=operation.log_level is not None)
     job = StreamJob(
         program,

@@ -180,7 +180,7 @@ OPTIONS_HERE = _here(
     ("trigger processingtime", "`mrql stream --interval S`, or `--once`, to stop when what is there has been read"),
     ("checkpointlocation", "`mrql stream --checkpoint DIR`"),
     ("watermark withwatermark", "nothing: rows may come in any order, and none is too late"),
-    ("cleansource sourcearchivedir", "nothing: files stay where they are"),
+    ("cleansource sourcearchivedir", "nothing: with `--rewrites keep-removed` files that were read may be removed"),
     ("modifiedafter modifiedbefore", 'a pattern of names: `source(csv, "in/2024-*.csv", …)`'),
     ("usecols", "`type(<id: long, name: string>), header`: columns that are not in the type are not read"),
     ("nrows", "`limit`: `select x from x in X order by x.A limit 10`"),

@@ -93,7 +93,7 @@ def must_be(file: Path, before: Seen, spec: SourceSpec) -> None:
     try:
         now = Seen.of(file)
     except OSError:
-        hint = "put it back as it was; a stream begun with `--rewrites apply` takes the rows of such a file back"
+        hint = "put it back as it was; with `--rewrites keep-removed` its rows stay, without it"
         raise UserError(f"{file} is gone, and its rows are part of the answer", spec.span, hint) from None
     if now != before:
         hint = "write new rows to a new file; a stream begun with `--rewrites apply` follows files that change"

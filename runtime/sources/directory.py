@@ -69,6 +69,8 @@ class Directory:
     """The absolute paths of the directories that files were found in, by how the source names them."""
     named: dict[str, str] = attrs.Factory(dict)
     """The other way round."""
+    may_go: bool = False
+    """Whether files may be removed when they were read: their rows stay."""
     has_lost: bool = False
     """Whether a file was taken out of what was read since the last commit: it has only grown otherwise."""
     checked: int = 0
@@ -136,7 +138,7 @@ class Directory:
 
     def _not_as_read(self, present: Set[str]) -> list[str]:
         """The files that were read and are not what they were, of those whose turn it is; at the first look, of all."""
-        gone = self.seen.keys() - present
+        gone = () if self.may_go else self.seen.keys() - present
         turn = [*self.seen] if self.ahead is None else self._next_turn()
         return [file for file in dict.fromkeys((*gone, *self.changed, *turn)) if self._is_other(file)]
 
@@ -150,7 +152,7 @@ class Directory:
         try:
             now = os.stat(file)
         except OSError:
-            return before is not None
+            return before is not None and not self.may_go
         return before is not None and (now.st_size, now.st_mtime_ns) != (before.size, before.modified)
 
     def _back(self, file: str) -> Arrived | None:

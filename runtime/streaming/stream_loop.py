@@ -103,6 +103,8 @@ class Options:
     """About so many rows of an adapter are in a batch; they are in the memory of the driver."""
     emit: Emit = Emit.SNAPSHOT
     """What directories and the console get."""
+    may_go: bool = False
+    """Whether files may be removed when they were read: their rows stay."""
 
 
 GLANCE_SECONDS = 0.05
@@ -168,6 +170,9 @@ class Loop:
         if self.watched is None:
             self.watched = watch(self.specs.values(), self.copies) if commits is None else commits.directories()
         directories, open_for_more = self.watched, False
+        for one in directories:
+            if isinstance(one, Directory):
+                one.may_go = self.options.may_go
         try:
             if self.copies is not None:
                 read = [one for one in directories if isinstance(one, Directory)]

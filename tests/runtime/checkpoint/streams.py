@@ -127,6 +127,8 @@ class Stream:
     way: LoopStrategy = LoopStrategy.AUTO
     threshold: Threshold | None = None
     partitions: int | None = None
+    may_go: bool = False
+    """Whether files may be removed when they were read."""
     max_rows: int | None = None
     """About so many rows of an adapter are in a batch."""
 
@@ -149,7 +151,9 @@ class Stream:
         )
         rows = found_rows(self.checkpoint)
         program, query, plan = typed(rows)
-        options = Options(once=True, max_files=self.max_files, max_rows=self.max_rows, emit=self.emit)
+        options = Options(
+            once=True, max_files=self.max_files, max_rows=self.max_rows, emit=self.emit, may_go=self.may_go
+        )
         return StreamJob(
             program,
             query,

@@ -171,6 +171,34 @@ def test_a_look_asks_for_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(files_asked()) == directory.CHECKED_MAX_FILES
 
 
+def test_files_that_may_go(tmp_path: Path) -> None:
+    """Their rows stay, over restarts, and also where they come back; one that comes back as another one is an error,
+    and so is a state that would have to be built from one."""
+    fill(tmp_path, 0, 6)
+    stream = Stream(tmp_path, TEXT, max_files=4, may_go=True)
+    stream.run()
+    expected = batch_answer(stream)
+    kept = {file: file.read_text() for file in (tmp_path / "edges").iterdir()}
+    for file in kept:
+        file.unlink()
+    for _ in range(2):
+        stream.run()
+        assert list(stream.answers().values())[-1] == expected
+    fill(tmp_path, 0, 7)
+    stream.run()
+    assert list(stream.answers().values())[-1] == batch_answer(stream)
+    file = tmp_path / "edges" / "00003.csv"
+    file.unlink()
+    changed = Stream(tmp_path, TEXT.replace("sum(y)", "sum(y * 2)"), max_files=4, may_go=True)
+    with pytest.raises(UserError, match=f"must be built again, but {file} is gone"):
+        changed.run()
+    with pytest.raises(UserError, match=f"{file} is gone"):
+        Stream(tmp_path, TEXT, max_files=4).run()
+    write(file, "1,1\n1,1\n", 9_000)
+    with pytest.raises(UserError, match=f"{file} has changed"):
+        stream.run()
+
+
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("what", ["change", "remove"])
 def test_a_file_that_changes(tmp_path: Path, what: str) -> None:
