@@ -131,7 +131,7 @@ OPTIONS: dict[str, Bad] = {
     "checkpoint in use": Bad(1, fault=locked),
     "checkpoint of another query": Bad(1, {"q.mrql": CSV.replace("sum(y)", "min(y)")}, ("--emit", "changes")),
     "checkpoint of another engine": Bad(1, options=("--engine", "spark")),
-    "checkpoint of another format": Bad(1, fault=edited(MANIFEST, b'"format": 5', b'"format": 99')),
+    "checkpoint of another format": Bad(1, fault=edited(MANIFEST, b'"format": 6', b'"format": 99')),
     "manifest damaged": Bad(1, fault=edited(MANIFEST, b'"batch": 0', b'"batch": 7')),
     "manifest cut off": Bad(1, fault=edited(MANIFEST, b'"commit"', b"")),
     "run lost": Bad(1, fault=lost("state/runs/*-rows/*/*")),
