@@ -112,10 +112,18 @@ class Oracle:
     query: Term
     static: Mapping[str, Bag]
     streams: Sequence[str]
+    shown: Callable[[Value], Value] = lambda value: value
+    """How the answer is seen."""
 
     @classmethod
-    def of(cls, query: Term, tables: Mapping[str, Sequence[Value]], streams: Sequence[str]) -> Oracle:
-        return cls(query, bags(tables), streams)
+    def of(
+        cls,
+        query: Term,
+        tables: Mapping[str, Sequence[Value]],
+        streams: Sequence[str],
+        shown: Callable[[Value], Value] = lambda value: value,
+    ) -> Oracle:
+        return cls(query, bags(tables), streams, shown)
 
     @cached_property
     def normal(self) -> Term:
@@ -128,8 +136,8 @@ class Oracle:
         try:
             value, size = evaluate_measured(self.query, contents)
         except UserError as error:
-            return error, outcome(lambda: evaluate(self.normal, contents)), 0.0
-        return value, value, size
+            return error, outcome(lambda: self.shown(evaluate(self.normal, contents))), 0.0
+        return self.shown(value), self.shown(value), size
 
 
 def follow(

@@ -36,6 +36,7 @@ from tests.support.incremental_cases import STREAMS as TYPES
 from tests.support.incremental_cases import Construct
 from tests.support.queries import STREAMS, Tables, histories, queries, several_queries, streams_of
 from tests.support.queries import tables as tables_of
+from tests.support.shown_rows import in_columns
 from tests.support.spark_settings import compiled
 from tests.support.wild import bags
 
@@ -69,15 +70,15 @@ def assert_equal_everywhere(spark: SparkSession, text: str, arrived: list[Batch]
     streams = streams_of(text)
     item = query.type.item if isinstance(query.type, ty.BagType | ty.ListType) else query.type
     with query.view(spark, insert_only=insert_only) as view:
-        accumulated = as_rows(evaluate(query.term, net([], streams)), query.type)
+        accumulated = as_rows(in_columns(evaluate(query.term, net([], streams)), query.type), query.type)
         for n, batch in enumerate(arrived, start=1):
             changes = view.apply(**deltas_of(spark, batch))
             accumulated = accumulated + ZSet.weighted(collect_changes(changes, item))
-            expected = evaluate(query.term, net(arrived[:n], streams))
+            expected = in_columns(evaluate(query.term, net(arrived[:n], streams)), query.type)
             rows = Bag(expected if ty.is_collection(query.type) else [expected])
             assert close(accumulated.bag(), rows), f"changes of batch {n}: {accumulated!r}, not {rows!r}"
         contents = net(arrived, streams)
-        expected = evaluate(query.term, contents)
+        expected = in_columns(evaluate(query.term, contents), query.type)
         found = collect_value(view.answer(), query.type)
         assert close(found, expected), f"incremental: {show_value(found)}, not {show_value(expected)}"
     frames = {name: to_dataframe(spark, contents[name], STREAMS[name]) for name in streams}
@@ -96,7 +97,7 @@ def assert_kept_up_to_date(
     with query.view(spark, insert_only=insert_only, **frames) as view:
         for n, batch in enumerate(arrived, start=1):
             view.apply(**deltas_of(spark, batch))
-            expected = evaluate(query.term, bags(static) | net(arrived[:n], streams))
+            expected = in_columns(evaluate(query.term, bags(static) | net(arrived[:n], streams)), query.type)
             found = collect_value(view.answer(), query.type)
             assert close(found, expected), f"batch {n}: {show_value(found)}, not {show_value(expected)}"
 
@@ -117,6 +118,18 @@ LONGEST_TOGETHER = 110
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries over generated batches with deletions have the reference's answers and changes."""
     assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=3)))
+
+
+@pytest.mark.parametrize("text", ["select v.T from v in Q", "select <t: v.T> from v in Q", "select v.B from v in Q"])
+def test_rows_that_are_missing(spark: SparkSession, text: str) -> None:
+    """A row that is a missing tuple has missing columns; inside of a row it is told apart."""
+    rows = [
+        Record({"E": None, "T": t, "B": b, "W": None})
+        for t, b in ((None, None), ((None, None), Bag()), ((1, "x"), Bag([1])))
+    ]
+    first, second = rows[:2], rows[2:]
+    batches = [Batch({"Q": (*first, *first)}, {}), Batch({"Q": tuple(second)}, {"Q": tuple(first)})]
+    assert_equal_everywhere(spark, text, batches)
 
 
 @each_another()

@@ -18,6 +18,7 @@ from tests.support.construct_queries import construct_queries
 from tests.support.generated import each_another, short
 from tests.support.histories import Batch
 from tests.support.queries import STREAMS, Tables, histories, queries, streams_of, tables
+from tests.support.shown_rows import in_columns
 from tests.support.sum_queries import sum_queries
 from tests.support.wild import KINDS, Oracle, follow, overflows_without_need
 
@@ -40,7 +41,7 @@ def assert_follows_wild(
         follow(
             lambda batch: view.apply(**deltas_of(spark, batch)),
             answer,
-            Oracle.of(query.term, static, streams),
+            Oracle.of(query.term, static, streams, lambda value: in_columns(value, query.type)),
             arriving,
             Rounding.of(query.trace().plan),
             may_overflow=overflows_without_need(text, wild, gone=deletions),
