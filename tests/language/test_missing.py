@@ -239,9 +239,8 @@ def test_rows_on_spark(spark: SparkSession, tmp_path: Path) -> None:
         assert changes.columns == ["_1", "_2", "weight"]
         assert view.answer().columns == query.batch(spark, P=rows).columns == ["_1", "_2"]
         assert collect_value(view._view.answer(), query.type) == CASES["rows"].answer
-        deleted = view._view.apply(
-            {"P": view._change("P", mrql.Delta(delete=to_dataframe(spark, [NOTHING, FULL], bag)))}
-        )
+        gone = mrql.Delta(delete=to_dataframe(spark, [NOTHING, FULL], bag))
+        deleted = view._view.apply(view._streams.frames([("P", gone)]))
         assert ZSet.weighted(collect_changes(deleted, query.type.item)) == ZSet.weighted([(None, -1), ((1, "a"), -1)])
         view.apply(P=to_dataframe(spark, [NOTHING], bag))
         output = Output(query.type, False, JSON)

@@ -15,7 +15,7 @@ from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.reference import engine as reference_engine
 from mrql.runtime.reference.view import ReferenceView
-from mrql.runtime.sources import directory as watching
+from mrql.runtime.sources import arrived
 from mrql.runtime.sources import files as reading
 from mrql.runtime.spark.io import readers
 from mrql.runtime.streaming import stream_loop
@@ -83,7 +83,7 @@ def within_a_file(patch: pytest.MonkeyPatch, change: Callable[[], None]) -> None
 
 
 POINTS: dict[str, Point] = {
-    "found": before(watching, "count_rows"),
+    "found": before(arrived, "count_rows"),
     "counted": before(reference_engine, "read_changes"),
     "partly read": within_a_file,
     "read": before(ReferenceView, "apply"),
