@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from mrql.runtime.checkpoint.manifest import SavedTable, damaged
-from mrql.runtime.files.digests import fault_of
+from mrql.runtime.checkpoint.manifest import SavedTable, read_written
 from mrql.runtime.files.durable import DurableFiles
 
 Lines: TypeAlias = dict[str, str]
@@ -28,11 +27,7 @@ def read_lines(table: SavedTable, root: Path) -> Lines:
     lines: Lines = {}
     for run in table.runs:
         for file in run.files:
-            path = root / run.path / file.name
-            data = path.read_bytes()
-            if (fault := fault_of(file, data)) is not None:
-                raise damaged(path, f"it {fault}")
-            _read_into(lines, data)
+            _read_into(lines, read_written(root / run.path / file.name, file))
     return lines
 
 

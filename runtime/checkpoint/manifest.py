@@ -17,7 +17,7 @@ import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.file_names import as_utf8
-from mrql.runtime.files.digests import WrittenFile, digest
+from mrql.runtime.files.digests import WrittenFile, digest, fault_of
 from mrql.runtime.files.durable import Publication
 
 STATES_FORMAT = 5
@@ -100,11 +100,6 @@ class SavedDirectory:
     weight: int
     files: tuple[SavedFile, ...]
     lists: tuple[FileList, ...] = ()
-
-    @property
-    def count(self) -> int:
-        """How many files were read."""
-        return len(self.files) + sum(part.count for part in self.lists)
 
 
 @attrs.frozen
@@ -214,13 +209,20 @@ def read_list(path: Path, written: FileList) -> Iterator[SavedFile]:
 
     Raises: UserError where it is gone, or is not what was written.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f"{path} is gone, and it names files that were read", hint=PUT_BACK) from None
-    if digest(data) != written.sha256:
-        raise damaged(path, "it has another SHA-256 than was written")
-    return _files(json.loads(data.decode()))
+    if not path.is_file():
+        raise UserError(f"{path} is gone, and it names files that were read", hint=PUT_BACK)
+    return _files(json.loads(read_written(path, written).decode()))
+
+
+def read_written(path: Path, written: WrittenFile) -> bytes:
+    """What is in a file of a checkpoint.
+
+    Raises: UserError where it is not what was written.
+    """
+    data = path.read_bytes()
+    if (fault := fault_of(written, data)) is not None:
+        raise damaged(path, f"it {fault}")
+    return data
 
 
 HEAD = re.compile(rb'\{\n "sha256": "([0-9a-f]{64})",\n')
