@@ -152,8 +152,13 @@ def drawn(random: Random) -> list[tuple[int, int]]:
     return [(random.randint(0, 9), random.randint(0, 9)) for _ in range(random.randint(1, 30))]
 
 
+def columns_of(name: str) -> list[str]:
+    """The names of the columns of a stream."""
+    return [column.split(" ")[0] for column in SCHEMAS[name].split(", ")]
+
+
 def append_to_lake(home: Path, name: str, rows: list[tuple[int, int]]) -> None:
-    columns = [column.split(" ")[0] for column in SCHEMAS[name].split(", ")]
+    columns = columns_of(name)
     arrays = [pa.array(values, pa.int64()) for values in zip(*rows, strict=True)]
     write_deltalake(home / name, pa.table(arrays, columns), mode="append")
 
@@ -185,14 +190,14 @@ def rows_of_lakes(spark: SparkSession, home: Path, view: View) -> Rows:
 
 
 def fill_snapshots(home: Path, batches: int, random: Random) -> None:
-    for name, schema in SCHEMAS.items():
-        columns = [column.split(" ")[0] for column in schema.split(", ")]
+    for name in SCHEMAS:
+        columns = columns_of(name)
         iceberg_tables.create(home / name, pa.schema([(column, pa.int64()) for column in columns]))
         append_snapshot(home, name, random)
 
 
 def append_snapshot(home: Path, name: str, random: Random) -> None:
-    columns = [column.split(" ")[0] for column in SCHEMAS[name].split(", ")]
+    columns = columns_of(name)
     iceberg_tables.append(home / name, [dict(zip(columns, row, strict=True)) for row in drawn(random)])
 
 
