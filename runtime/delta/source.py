@@ -98,9 +98,6 @@ class DeltaSource:
             self._must_go_on(start, now)
             return now if most is None else {**now, "version": self._some(start["version"], last, most)}
 
-    def end(self, start: Offset) -> Offset:
-        return self.latest(start, None)
-
     def is_at(self, offset: Offset, end: Offset) -> bool:
         return offset is not None and bool(offset["version"] >= end["version"])
 

@@ -99,9 +99,6 @@ class IcebergSource:
             self._must_go_on(found.table, start["version"])
             return now if most is None else {**now, "version": self._some(found.table, start["version"], most)}
 
-    def end(self, start: Offset) -> Offset:
-        return self.latest(start, None)
-
     def is_at(self, offset: Offset, end: Offset) -> bool:
         """Snapshots have no order but that of parents. One that was rolled back in the meantime is nowhere."""
         if offset is None:

@@ -65,10 +65,6 @@ class Directory:
     """The files that were read and are not what they were, with what takes their rows back."""
     ages: dict[str, int] = attrs.Factory(dict)
     """When the files were last changed that are new."""
-    homes: dict[str, str] = attrs.Factory(dict)
-    """The absolute paths of the directories that files were found in, by how the source names them."""
-    named: dict[str, str] = attrs.Factory(dict)
-    """The other way round."""
     may_go: bool = False
     """Whether files may be removed when they were read: their rows stay."""
     has_lost: bool = False
@@ -113,18 +109,15 @@ class Directory:
 
     def _as_named(self, file: str) -> Path:
         """A file as the source names it, by its absolute path."""
-        home, name = os.path.split(file)
-        return Path(self.named.get(home, home), name)
+        path = Path(file)
+        return path if os.path.isabs(self.spec.path) else path.relative_to(Path.cwd())
 
     def _present(self) -> list[str]:
         """The files that there are."""
-        found: list[str] = []
+        found, here = list[str](), os.getcwd()
         for listed in listing(self.spec):
-            home = self.homes.get(listed.directory)
-            if home is None:
-                home = self.homes[listed.directory] = str(Path(listed.directory).absolute())
-                self.named[home] = listed.directory
-            inside = home if home.endswith(os.sep) else home + os.sep
+            home = here if listed.directory == os.curdir else os.path.join(here, listed.directory)
+            inside = os.path.join(home, "")
             found += [inside + name for name in listed.names]
         return found
 
@@ -350,7 +343,7 @@ class Versions:
 
         Raises: UserError as `VersionedTable.latest`.
         """
-        self.end = self.table.end(self.offset)
+        self.end = self.table.latest(self.offset, None)
 
     @property
     def is_at_end(self) -> bool:

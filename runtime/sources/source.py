@@ -158,7 +158,7 @@ class ChangedFile:
     """Its format, where that is not the one of the table: its rows then say themselves whether they came or went."""
 
 
-class VersionedTable(Bounded, Protocol):
+class VersionedTable(Protocol):
     """A table whose log says, for each version, which files its rows lie in.
 
     It is made from the `SourceSpec`, whose `path` is the directory of the table. Files are never changed.
@@ -179,6 +179,9 @@ class VersionedTable(Bounded, Protocol):
 
         Raises: UserError where the table is not that of `start`, or versions after that are gone.
         """
+
+    def is_at(self, offset: Offset, end: Offset) -> bool:
+        """Whether an offset is at a version, or behind it. Raises as `row_type` does."""
 
     def changes(self, start: Offset, end: Offset) -> Sequence[ChangedFile]:
         """The files whose rows came and went after `start` up to `end`; from the beginning those of the table at `end`.
