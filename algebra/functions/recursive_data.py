@@ -20,7 +20,7 @@ from mrql.algebra.values import json_typed
 from mrql.algebra.values.data import TAG, Data, Element, nesting_of
 from mrql.algebra.values.values import Record
 
-NESTED_MAX_LEVELS = 1_000
+DATA_MAX_LEVELS = 1_000
 """How deep brackets are nested in the text of a value; what reads JSON reads no more."""
 
 
@@ -47,13 +47,13 @@ def opened(data: Basic, record: RecordType) -> Folding:
 
 def too_deep(data: Basic) -> str:
     """The error for a value that no text is made of."""
-    return f"a value of type {data} is nested more than {NESTED_MAX_LEVELS:,} levels deep"
+    return f"a value of type {data} is nested more than {DATA_MAX_LEVELS:,} levels deep"
 
 
 def _made(t: RecordType, data: Basic, record: Record) -> Data:
     payload = t.field(record[TAG])
     depth = 1 + (0 if payload is None else nesting_of(record[record[TAG]], payload))
-    if depth > NESTED_MAX_LEVELS:
+    if depth > DATA_MAX_LEVELS:
         raise EvaluationError(too_deep(data))
     return (Element if data == XML else Data).of_record(record, t, depth)
 

@@ -23,7 +23,7 @@ Json: TypeAlias = Any
 _LONGS = range(-(2**63), 2**63)
 _PRECISION = 38
 """How many digits Spark's decimals have."""
-NESTED_MAX_LEVELS = 999
+JSON_MAX_LEVELS = 999
 """How many arrays and objects may be inside each other. Spark's parser takes one more, in which a row is read."""
 NUMBER_MAX_DIGITS = 1000
 """How many digits a number may have, which is what Spark's parser takes."""
@@ -51,7 +51,7 @@ def elements(text: str) -> list[tuple[int, int, Json]]:
     if text[at] == "[":
         found, end = _of_array(text, at)
     else:
-        found = [_element(text, at, NESTED_MAX_LEVELS)]
+        found = [_element(text, at, JSON_MAX_LEVELS)]
         end = found[0][1]
     if (behind := _behind_blanks(text, end)) < len(text):
         raise NotJson("something behind the value", behind)
@@ -63,7 +63,7 @@ def _of_array(text: str, at: int) -> tuple[list[tuple[int, int, Json]], int]:
     found: list[tuple[int, int, Json]] = []
     at = _behind_blanks(text, at + 1)
     while found or not text.startswith("]", at):
-        found.append(_element(text, at, NESTED_MAX_LEVELS - 1))
+        found.append(_element(text, at, JSON_MAX_LEVELS - 1))
         at = _behind_blanks(text, found[-1][1])
         if text.startswith("]", at):
             break
@@ -93,7 +93,7 @@ def _behind_blanks(text: str, at: int) -> int:
 
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
-_TOO_DEEP = f"nested too deeply: more than {NESTED_MAX_LEVELS} levels"
+_TOO_DEEP = f"nested too deeply: more than {JSON_MAX_LEVELS} levels"
 
 
 def _must_be_held(value: Json, text: str, most: int | None) -> None:
@@ -108,7 +108,7 @@ def _must_be_held(value: Json, text: str, most: int | None) -> None:
 
 
 @deep
-def read(text: str, most: int | None = NESTED_MAX_LEVELS) -> Json:
+def read(text: str, most: int | None = JSON_MAX_LEVELS) -> Json:
     """The value of a JSON text, in which so many arrays and objects may be inside each other.
 
     Raises: ValueError where it is none: also for a key that is there twice, and half of a pair of surrogates.

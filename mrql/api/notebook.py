@@ -17,7 +17,7 @@ from mrql.runtime.engine.sizes import StateSize
 
 logger = logging.getLogger(__name__)
 
-REMEMBERED_BATCHES = 60
+SHOWN_MAX_BATCHES = 60
 """Of so many batches a view remembers how long they took."""
 
 

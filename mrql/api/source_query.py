@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 1.0
 """So long after a look at which there was nothing new comes the next one, as with `mrql stream`."""
-REMEMBERED_BATCHES = 100
+PROGRESS_MAX_BATCHES = 100
 """Of so many batches the progress is kept, as Spark does."""
 
 
@@ -98,7 +98,7 @@ class SourceLoop:
         `is_at_work` says whether this thread is in such a block."""
         self.feed = feed
         self.pace = pace
-        self.batches: deque[FedBatch] = deque(maxlen=REMEMBERED_BATCHES)
+        self.batches: deque[FedBatch] = deque(maxlen=PROGRESS_MAX_BATCHES)
         self.error: BaseException | None = None
         self.run_id = str(uuid.uuid4())
         self._take = take

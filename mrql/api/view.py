@@ -16,7 +16,7 @@ from mrql.api.collected_batch import CollectedBatch, Given
 from mrql.api.delta import Delta
 from mrql.api.following import Following, must_be_a_trigger
 from mrql.api.frames import Rows, with_weights
-from mrql.api.notebook import REMEMBERED_BATCHES, AppliedBatch, Drawing, drawing_of, print_text, view_html, view_repr
+from mrql.api.notebook import SHOWN_MAX_BATCHES, AppliedBatch, Drawing, drawing_of, print_text, view_html, view_repr
 from mrql.api.source_query import Pace, SourceLoop, SourceQuery
 from mrql.api.sources import FollowedSource
 from mrql.api.view_streams import ViewStreams
@@ -61,7 +61,7 @@ class View:
         self._change_feed = change_feed
         self._trace = trace
         self._following: list[Following] = []
-        self._applied: deque[AppliedBatch] = deque(maxlen=REMEMBERED_BATCHES)
+        self._applied: deque[AppliedBatch] = deque(maxlen=SHOWN_MAX_BATCHES)
         self._drawing: Drawing | None = None
         self._offsets = {} if durable is None else durable.offsets
         self._batches = 0 if durable is None else durable.commits.next_batch

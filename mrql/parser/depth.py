@@ -6,18 +6,18 @@ from mrql import syntax
 from mrql.algebra.errors import UserError
 
 # The passes after the parser recurse along the tree (`algebra.stack` makes room), and so do Spark's.
-NESTED_MAX_LEVELS = 200
+QUERY_MAX_LEVELS = 200
 
 
 def check_depth(node: syntax.Node) -> None:
     """Refuse a tree that is too deep for the passes to come."""
     level = [node]
-    for _ in range(NESTED_MAX_LEVELS):
+    for _ in range(QUERY_MAX_LEVELS):
         level = [child for parent in level for child in syntax.children(parent)]
         if not level:
             return
     raise UserError(
-        f"nested too deeply: more than {NESTED_MAX_LEVELS} levels",
+        f"nested too deeply: more than {QUERY_MAX_LEVELS} levels",
         level[0].span,
         "give a name to a part of it: `x = …;`",
     )

@@ -15,14 +15,14 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
-from mrql.parser.depth import NESTED_MAX_LEVELS, check_depth
+from mrql.parser.depth import QUERY_MAX_LEVELS, check_depth
 from mrql.parser.errors import explain
 from mrql.parser.grammar import grammar
 from mrql.parser.lexer import IN_A_FILE, RefusedToken
 from mrql.parser.tree_builder import TreeBuilder
 
 __all__ = [
-    "NESTED_MAX_LEVELS",
+    "QUERY_MAX_LEVELS",
     "parse_expression",
     "parse_expression_at",
     "parse_program",

@@ -18,7 +18,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.span import Source, Span
 from mrql.algebra.stack import deep
 from mrql.cli.main import main
-from mrql.parser.depth import NESTED_MAX_LEVELS
+from mrql.parser.depth import QUERY_MAX_LEVELS
 from mrql.translate.case import CASE_MAX_BRANCHES
 from mrql.translate.compile_program import compile_program
 from mrql.translate.size_limits import CALLS_MAX_LEVELS
@@ -91,7 +91,7 @@ def test_a_thousand_levels(form: str) -> None:
     """What is nested a thousand times is one error, with its place."""
     with pytest.raises(UserError) as caught:
         compile_program(DEEP[form](1000), "query")
-    assert caught.value.message == f"nested too deeply: more than {NESTED_MAX_LEVELS} levels"
+    assert caught.value.message == f"nested too deeply: more than {QUERY_MAX_LEVELS} levels"
     assert caught.value.span is not None
     assert caught.value.hint is not None
 
@@ -99,11 +99,11 @@ def test_a_thousand_levels(form: str) -> None:
 @pytest.mark.parametrize("form", [form for form in DEEP if form != "patterns"])
 def test_as_deep_as_may_be(form: str) -> None:
     """What is nested as deep as a text may be is evaluated and rewritten like anything else."""
-    levels = {"selects": 95, "conditions": 60, "functions": 95}.get(form, NESTED_MAX_LEVELS - 10)
+    levels = {"selects": 95, "conditions": 60, "functions": 95}.get(form, QUERY_MAX_LEVELS - 10)
     assert outcome(over_these(DEEP[form](levels)), Path()) == "value"
 
 
-@pytest.mark.parametrize("levels", [60, 150, NESTED_MAX_LEVELS - 10, 1000, 40_000])
+@pytest.mark.parametrize("levels", [60, 150, QUERY_MAX_LEVELS - 10, 1000, 40_000])
 @pytest.mark.parametrize("command", ["explain", "run"])
 def test_deep_xml(tmp_path: Path, command: str, levels: int) -> None:
     """It is explained and evaluated, or is one error, also where it goes through all that shows a query."""
@@ -111,8 +111,8 @@ def test_deep_xml(tmp_path: Path, command: str, levels: int) -> None:
     file.write_text(DEEP["xml"](levels) + ";")
     ran = CliRunner().invoke(main, [command, *(["--engine", "reference"] if command == "run" else []), str(file)])
     assert ran.exception is None or isinstance(ran.exception, SystemExit)
-    assert ran.exit_code == (0 if levels < NESTED_MAX_LEVELS else 1), ran.output
-    assert ran.output.count("error:") == (levels > NESTED_MAX_LEVELS)
+    assert ran.exit_code == (0 if levels < QUERY_MAX_LEVELS else 1), ran.output
+    assert ran.output.count("error:") == (levels > QUERY_MAX_LEVELS)
 
 
 def test_as_many_branches_as_may_be() -> None:

@@ -84,7 +84,7 @@ class Refused(Exception):
 
 NESTED_MAX_ELEMENTS = 330
 """How many elements may be inside each other: as JSON, each is three levels, of which there may be so many
-(`functions.recursive_data.NESTED_MAX_LEVELS`)."""
+(`functions.recursive_data.DATA_MAX_LEVELS`)."""
 INTERRUPTED = "a comment or an instruction inside a text, which is not read"
 
 

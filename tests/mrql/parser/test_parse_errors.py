@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mrql import syntax
 from mrql.algebra.errors import UserError
-from mrql.parser.parser import NESTED_MAX_LEVELS, parse_expression, parse_program, parse_type
+from mrql.parser.parser import QUERY_MAX_LEVELS, parse_expression, parse_program, parse_type
 
 
 def outcome_of(parse: Callable[[str], syntax.Node], text: str) -> syntax.Node | UserError:
@@ -255,7 +255,7 @@ def test_deep_texts(title: str) -> None:
         assert isinstance(outcome, syntax.Script)
     else:
         assert isinstance(outcome, UserError)
-        assert outcome.message == f"nested too deeply: more than {NESTED_MAX_LEVELS} levels"
+        assert outcome.message == f"nested too deeply: more than {QUERY_MAX_LEVELS} levels"
 
 
 def test_a_very_deep_text() -> None:

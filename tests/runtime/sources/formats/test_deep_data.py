@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from mrql.algebra.stack import deep
-from mrql.algebra.values.json_text import NESTED_MAX_LEVELS, read, write
+from mrql.algebra.values.json_text import JSON_MAX_LEVELS, read, write
 from mrql.cli.main import main
 from mrql.runtime.sources.formats.xml import NESTED_MAX_ELEMENTS
 
@@ -42,9 +42,9 @@ def test_a_long_integer_is_no_loop() -> None:
 
 @deep
 def test_levels_of_json() -> None:
-    assert write(read(nested(NESTED_MAX_LEVELS))).count("[") == NESTED_MAX_LEVELS - 1
+    assert write(read(nested(JSON_MAX_LEVELS))).count("[") == JSON_MAX_LEVELS - 1
     with pytest.raises(ValueError, match="nested too deeply: more than 999 levels"):
-        read(nested(NESTED_MAX_LEVELS + 1))
+        read(nested(JSON_MAX_LEVELS + 1))
     with pytest.raises(ValueError, match="nested too deeply: more than 999 levels"):
         read("[" * 100_000 + "]" * 100_000)
 
@@ -56,7 +56,7 @@ def test_deep_files(tmp_path: Path, engine: str, request: pytest.FixtureRequest)
         request.getfixturevalue("spark")
     (tmp_path / "j").mkdir()
     (tmp_path / "x").mkdir()
-    texts = [nested(n) for n in (500, NESTED_MAX_LEVELS, NESTED_MAX_LEVELS + 1)]
+    texts = [nested(n) for n in (500, JSON_MAX_LEVELS, JSON_MAX_LEVELS + 1)]
     texts += [
         f'{{"n": {i}, "v": {v}}}\n' for i, v in enumerate(("7" * 4000, "-" + "6" * 1000, "6" * 1001, "1." + "6" * 999))
     ]
@@ -73,10 +73,10 @@ def test_deep_files(tmp_path: Path, engine: str, request: pytest.FixtureRequest)
         (1, 9),
         (3, 18),
         (500, 999),
-        (NESTED_MAX_LEVELS, 2 * NESTED_MAX_LEVELS - 1),
+        (JSON_MAX_LEVELS, 2 * JSON_MAX_LEVELS - 1),
     ]
     assert len(values[2]) == 1
-    assert [row["n"] for row in values[3]] == [500, NESTED_MAX_LEVELS]
+    assert [row["n"] for row in values[3]] == [500, JSON_MAX_LEVELS]
     aside = [
         json.loads(line)
         for file in (tmp_path / "aside").rglob("malformed.json")
