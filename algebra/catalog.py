@@ -139,7 +139,8 @@ class Catalog:
 
     def names_taking(self, argument: str) -> str:
         """The names of the formats that take an argument."""
-        return " and ".join(format.name for format in self.taking(argument))
+        names = [format.name for format in self.taking(argument)]
+        return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 @attrs.frozen
@@ -151,8 +152,8 @@ class Column:
 
 
 @attrs.frozen
-class CsvOptions:
-    """How the fields of CSV are written, where that is said."""
+class TextOptions:
+    """How values are written as texts, where that is said: the fields of CSV, and dates and timestamps in JSON."""
 
     quote: str = '"'
     """The character around a field in quotes; no character where there are none."""
@@ -196,8 +197,8 @@ class CsvOptions:
         return None if written is None else field_pattern(written, t)
 
 
-AS_USUAL = CsvOptions()
-"""Where nothing is said of how fields are written."""
+AS_USUAL = TextOptions()
+"""Where nothing is said of how they are written."""
 
 
 @attrs.frozen
@@ -229,10 +230,12 @@ class SourceSpec:
     delimiter: str = ","
     header: bool = False
     missing_columns: bool = False
+    no_new_columns: bool = False
+    """Whether what has a column that is none of the rows is malformed, and the type of these gets no column more."""
     multiline: bool = False
     truncate_timestamps: bool = False
     """Whether timestamps of nanoseconds are read as those of the microsecond that they are in."""
-    csv: CsvOptions = AS_USUAL
+    texts: TextOptions = AS_USUAL
     surplus: bool = False
     """Whether fields behind the last column are not read; else a record that has some is malformed."""
     as_utf8: bool = False

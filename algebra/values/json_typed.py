@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
+from typing import TypeAlias
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
@@ -69,11 +71,14 @@ def _fitted(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value]) -> Va
 
 
 class NotHeld(ValueError):
-    """A JSON value, or a part of one, that is not read as one of a declared type."""
+    """A JSON value, or the part of one at a `place`, that is not read as one of a declared type; `how` says in which
+    way those of the type are written, where that is said."""
 
-    def __init__(self, message: str, value: Json, t: Type) -> None:
-        super().__init__(message)
-        self.value, self.type = value, t
+    def __init__(self, value: Json, t: Type, place: str, how: str | None = None) -> None:
+        written = f", written as {how}" if how is not None else ""
+        at = f" (at {place.removeprefix('.')})" if place else ""
+        super().__init__(f"{_as_written(value)} is not a value of type {t}{written}{at}")
+        self.value, self.type, self.place, self.how = value, t, place, how
 
 
 class _Unfit(ValueError):
@@ -92,21 +97,23 @@ NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 """Numbers that JSON has no other form for."""
 
 
-def held(value: Json, t: Type) -> Value:
+TextReader: TypeAlias = Callable[[str, ty.Basic], Value]
+"""What reads a text as a value of a type; an EvaluationError where it is none."""
+
+
+def held(value: Json, t: Type, read_text: TextReader = parse_atom) -> Value:
     """A JSON value read as one of a declared type: of that very type, and not converted; any value has a text.
 
-    Dates, timestamps and bytes are strings in JSON, and so are numbers that it has no other form for. A decimal is a
-    number without an exponent, or a string, of no more digits than it has.
+    Dates, timestamps and bytes are strings in JSON, and so are numbers that it has no other form for; `read_text` reads
+    them. A decimal is a number without an exponent, or a string, of no more digits than it has.
 
     Raises: NotHeld where it is of another type.
     """
+    atom = partial(_held_atom, read_text=read_text)
     try:
-        return _fitted(value, t, _held_atom)
+        return _fitted(value, t, atom)
     except _Unfit as error:
-        where = _place_of_unfit(value, t)
-        at = f" (at {where.removeprefix('.')})" if where else ""
-        message = f"{_as_written(error.value)} is not a value of type {error.type}{at}"
-        raise NotHeld(message, error.value, error.type) from None
+        raise NotHeld(error.value, error.type, _place_of_unfit(value, t, atom)) from None
 
 
 def _as_written(value: Json) -> str:
@@ -120,13 +127,13 @@ def _as_written(value: Json) -> str:
             return write(value)
 
 
-def _place_of_unfit(value: Json, t: Type) -> str:
+def _place_of_unfit(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value]) -> str:
     """Where the first part is that is none of its type: `.a.b[2]`; nothing where it is the value itself."""
     for step, part, item in _parts(value, t):
         try:
-            _fitted(part, item, _held_atom)
+            _fitted(part, item, atom)
         except _Unfit:
-            return step + _place_of_unfit(part, item)
+            return step + _place_of_unfit(part, item, atom)
     return ""
 
 
@@ -141,7 +148,7 @@ def _parts(value: Json, t: Type) -> Iterator[tuple[str, Json, Type]]:
             yield from ((f"[{i}]", part, item) for i, part in enumerate(value))
 
 
-def _held_atom(value: Json, t: ty.Basic) -> Value:
+def _held_atom(value: Json, t: ty.Basic, read_text: TextReader = parse_atom) -> Value:
     match t:
         case ty.Basic(ty.Kind.INT) if isinstance(value, int) and not isinstance(value, bool):
             if -(2**31) <= value < 2**31:
@@ -157,7 +164,7 @@ def _held_atom(value: Json, t: ty.Basic) -> Value:
                 return exact
         case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP | ty.Kind.DECIMAL | ty.Kind.BINARY) if isinstance(value, str):
             with suppress(EvaluationError):
-                return parse_atom(value, t)
+                return read_text(value, t)
     raise _Unfit(value, t)
 
 

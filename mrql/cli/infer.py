@@ -23,8 +23,8 @@ from mrql.runtime.files.compression import UNPACKED, lines
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import check_file, list_files, row_type
 from mrql.runtime.sources.formats.formats import FORMATS
-from mrql.runtime.sources.formats.json import joined_types
-from mrql.translate.source_options import csv_options
+from mrql.runtime.sources.formats.json_types import joined_types
+from mrql.translate.source_options import text_options
 
 SUFFIXES = {
     ".csv": "csv",
@@ -97,6 +97,8 @@ def infer(
     options |= {option: (text,) for option, text in texts.items() if text is not None}
     if not is_csv and delimiter is not None:
         raise click.UsageError("--delimiter is for csv")
+    if not is_csv and (date_format, timestamp_format) != (None, None):
+        raise click.UsageError("--date-format and --timestamp-format are for csv: of JSON, texts are strings")
     for option in [*options, *([] if sample is None else ["sample"])]:
         if option not in format.takes:
             taking = CATALOG.names_taking(option)
@@ -107,7 +109,7 @@ def infer(
         between = other
     if is_csv and len(between) != 1:
         raise click.UsageError("a delimiter is one character")
-    written = csv_options(options, between)
+    written = text_options(options, between)
     specs = [
         SourceSpec(
             name=name,
@@ -119,7 +121,7 @@ def infer(
             header=header,
             multiline=multiline,
             sample=sample,
-            csv=written,
+            texts=written,
         )
         for file in files
     ]

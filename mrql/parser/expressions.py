@@ -18,7 +18,7 @@ from mrql.parser.precedence import Chain
 from mrql.parser.xml_literals import XmlReader
 
 OPTIONS = {
-    **{word: word for word in ("header", "allowMissingColumns", "multiline", "truncateTimestamps")},
+    **{word: word for word in ("header", "allowMissingColumns", "failOnNewColumns", "multiline", "truncateTimestamps")},
     "sample": "sample(10000)",
     "quote": """quote("'")""",
     "escape": r'escape("\\")',

@@ -29,6 +29,9 @@ def with_changes(spec: SourceSpec, arguments: Arguments, catalog: Catalog) -> So
     if arguments.row is None or not isinstance(spec.row, ty.RecordType):
         hint = "type(<id: long>), say"
         raise UserError("the rows that changes are of need a type, that of a record", written.span, hint)
+    if spec.no_new_columns:
+        hint = "leave `failOnNewColumns` out"
+        raise UserError("changes have fields of their own, beside those of the rows", written.span, hint)
     envelope = catalog.envelopes[written.envelope]
     if envelope.needs_key and arguments.key is None:
         message = f"changes that are written as `{written.envelope}` do not have the row that they take away"

@@ -185,6 +185,7 @@ OPTIONS_HERE = _here(
     ("usecols", "`type(<id: long, name: string>), header`: columns that are not in the type are not read"),
     ("nrows", "`limit`: `select x from x in X order by x.A limit 10`"),
     ("option options", 'the name of the option by itself, behind the path: `header`, `quote("\'")`'),
+    ("schemaevolutionmode", "`failOnNewColumns`, or nothing: without a type, new columns are added to the rows"),
     ("maxcolumns maxcharspercolumn", "nothing: a record has as many fields, and as long ones, as it has"),
     ("primitivesasstring prefersdecimal", "`type(<A: string, B: decimal(10, 2)>)`"),
     (

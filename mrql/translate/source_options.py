@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Column, CsvOptions, Format, Records
+from mrql.algebra.catalog import Format, Records, SourceSpec, TextOptions
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions.number_locales import number_locale
 from mrql.algebra.functions.time_reading import field_pattern
@@ -61,10 +61,17 @@ def column_formats(arguments: Arguments, format: Format, known: Globals) -> Mapp
     return {name: tuple(sorted(formats)) for name, formats in found.items()}
 
 
-def must_be_columns(arguments: Arguments, columns: Sequence[Column], known: Globals) -> None:
-    """Raises: UserError where a pattern is for what is no column of dates, or of timestamps."""
-    types = {column.name: column.type for column in columns}
+def must_have_times(arguments: Arguments, spec: SourceSpec, known: Globals) -> None:
+    """Raises: UserError where a pattern is for what is no column of dates, or of timestamps, and where it is for all of
+    a source whose rows have none, as files do not say which of their texts are some."""
+    types = {column.name: column.type for column in spec.columns}
+    if isinstance(spec.format.rows, Records):
+        types = dict(spec.row.fields) if isinstance(spec.row, ty.RecordType) else {}
+        _must_be_in_rows(arguments, spec.row)
     for option in arguments.column_formats:
+        if spec.changes is not None:
+            hint = f"`{option.name}` with the pattern alone is for all"
+            raise UserError("columns of changes have no patterns of their own", option.span, hint)
         wanted = OF_COLUMNS[option.name]
         for name in (known_text(value, known, "the name of a column") for value in option.values[1:]):
             if types.get(name) == wanted:
@@ -73,6 +80,17 @@ def must_be_columns(arguments: Arguments, columns: Sequence[Column], known: Glob
             fitting = ", ".join(f"`{other}`" for other, t in types.items() if t == wanted) or "none"
             message = f"`{option.name}` is for columns of type {wanted}, and `{name}` {found}"
             raise UserError(message, option.span, f"of that type: {fitting}")
+
+
+def _must_be_in_rows(arguments: Arguments, row: Type) -> None:
+    """Raises: UserError where a pattern is for all values of a type of which the rows have none."""
+    for option in arguments.options:
+        wanted = OF_COLUMNS.get(option.name)
+        if wanted is not None and wanted not in ty.walk(row):
+            hint = f"`type(<at: {wanted}>)`, say: without a type, texts are strings"
+            raise UserError(
+                f"`{option.name}` is for values of type {wanted}, and the rows have none", option.span, hint
+            )
 
 
 def _given(name: str, value: syntax.Expr, known: Globals) -> str:
@@ -87,8 +105,6 @@ def _given(name: str, value: syntax.Expr, known: Globals) -> str:
 def _must_be_taken(option: syntax.OptionArg, format: Format, known: Globals) -> None:
     if option.name not in format.takes:
         hint = f"it is for {known.catalog.names_taking(option.name)}"
-        if option.name in OF_COLUMNS and isinstance(format.rows, Records) and not format.rows.typed:
-            hint += f"; `parse_{OF_COLUMNS[option.name]}(s, pattern)` takes a text as one"
         raise UserError(f"{format} source has no option `{option.name}`", option.span, hint)
 
 
@@ -114,13 +130,13 @@ def _must_be_as_many(option: syntax.OptionArg) -> None:
         raise UserError(f"`{option.name}` takes {many}", option.span, example)
 
 
-def csv_options(options: Mapping[str, Sequence[str]], delimiter: str) -> CsvOptions:
+def text_options(options: Mapping[str, Sequence[str]], delimiter: str) -> TextOptions:
     """How the fields of CSV are written, by the texts of the options that say it.
 
     Raises: UserError, without a place, where a text cannot be what its option says.
     """
     quote = _quote(options.get("quote"), delimiter)
-    return CsvOptions(
+    return TextOptions(
         quote=quote,
         escape=_escape(options.get("escape"), quote, delimiter),
         null_values=_null_values(options.get("nullValue", ()), quote, delimiter),
@@ -138,7 +154,7 @@ def _is_sign(text: str, *others: str) -> bool:
 
 def _quote(texts: Sequence[str] | None, delimiter: str) -> str:
     if texts is None:
-        return CsvOptions().quote
+        return TextOptions().quote
     (text,) = texts
     if text and not _is_sign(text, delimiter):
         hint = 'quote("") where quotes are part of the text'

@@ -38,7 +38,10 @@ def with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, 
                 raise UserError("a header has names, and so must the columns", row.span, "type(<id: long>), say")
             return attrs.evolve(spec, columns=columns, row=row_type)
         case Records(typed), row:
-            return attrs.evolve(spec, row=_given_record(spec, row, known, typed=typed))
+            given = _given_record(spec, row, known, typed=typed)
+            if spec.no_new_columns and not isinstance(given, ty.RecordType):
+                raise UserError(f"rows of type {given} have no columns that could be new", row.span)
+            return attrs.evolve(spec, row=given)
 
 
 def _must_be_columns(spec: SourceSpec, span: Span) -> None:
@@ -47,6 +50,9 @@ def _must_be_columns(spec: SourceSpec, span: Span) -> None:
         raise UserError("a delimiter is one character", span)
     if spec.missing_columns and not spec.header:
         raise UserError("only a header says that columns are missing", span, "add header")
+    if spec.no_new_columns and not spec.header:
+        hint = "add header, or leave it out: without one, a record has as many fields as there are columns"
+        raise UserError("only a header says that columns are new", span, hint)
 
 
 def _given_record(spec: SourceSpec, row: syntax.TypeArg, known: Globals, *, typed: bool) -> Type:

@@ -10,7 +10,7 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Always, CsvOptions, SourceSpec
+from mrql.algebra.catalog import Always, SourceSpec, TextOptions
 from mrql.algebra.errors import UserError
 from mrql.parser.expressions import OPTIONS
 from mrql.parser.paths import path_in
@@ -21,7 +21,7 @@ from mrql.translate.other_names import FORMATS_HERE
 from mrql.translate.row_keys import with_key
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import SEVERAL_FILES, Arguments, arguments_of
-from mrql.translate.source_options import column_formats, csv_options, must_be_columns, options_of, sample_of
+from mrql.translate.source_options import column_formats, must_have_times, options_of, sample_of, text_options
 from mrql.translate.source_rows import with_row
 
 
@@ -52,8 +52,8 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     delimiter = rest[0].value if rest else ","
     options = options_of(arguments, format, known)
     formats = column_formats(arguments, format, known)
-    csv = attrs.evolve(
-        _csv_options(arguments, options, delimiter),
+    texts = attrs.evolve(
+        _text_options(arguments, options, delimiter),
         date_formats=formats.get("dateFormat", ()),
         timestamp_formats=formats.get("timestampFormat", ()),
     )
@@ -68,10 +68,11 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         delimiter=delimiter,
         header="header" in options,
         missing_columns="allowMissingColumns" in options,
+        no_new_columns="failOnNewColumns" in options,
         multiline="multiline" in options,
         truncate_timestamps="truncateTimestamps" in options,
         sample=_sample(arguments, options),
-        csv=csv,
+        texts=texts,
         surplus=format.surplus,
         tags=tuple(dict.fromkeys(arguments.tags.tags)) if arguments.tags else (),
         deletions=None if gone is None else str(path_in(base, gone.value, gone.span)),
@@ -81,7 +82,7 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     _check_deletions(spec, arguments, known)
     _check_format(spec, source, arguments, known)
     spec = with_changes(with_row(spec, source, arguments, known), arguments, catalog)
-    must_be_columns(arguments, spec.columns, known)
+    must_have_times(arguments, spec, known)
     return with_key(spec, arguments)
 
 
@@ -113,15 +114,15 @@ def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Argume
         raise UserError(message, arguments.changes.span, "a DataFrame of a change feed is taken by a view in Python")
 
 
-def _csv_options(arguments: Arguments, options: Mapping[str, Sequence[str]], delimiter: str) -> CsvOptions:
+def _text_options(arguments: Arguments, options: Mapping[str, Sequence[str]], delimiter: str) -> TextOptions:
     """Raises: UserError at the first option that cannot be so, for itself or beside the quotes."""
     quotes = {name: options[name] for name in ("quote",) if name in options}
     for option in sorted(arguments.options, key=lambda option: option.name not in quotes):
         try:
-            csv_options({**quotes, option.name: options[option.name]}, delimiter)
+            text_options({**quotes, option.name: options[option.name]}, delimiter)
         except UserError as error:
             raise UserError(error.message, option.span, error.hint or OPTIONS[option.name]) from None
-    return csv_options(options, delimiter)
+    return text_options(options, delimiter)
 
 
 def _sample(arguments: Arguments, options: Mapping[str, Sequence[str]]) -> int | None:
@@ -149,7 +150,7 @@ def _check_deletions(spec: SourceSpec, arguments: Arguments, known: Globals) -> 
         raise UserError(f"the rows of {those} stream can be tagged; others have a directory of deletions", written.span)
     if arguments.tagged is not None and arguments.deletions is not None:
         raise UserError("a stream is tagged or has a directory of deletions, not both", arguments.tagged.span)
-    for sign, called in ((spec.csv.comment, "comment"), (spec.csv.quote, "quote")):
+    for sign, called in ((spec.texts.comment, "comment"), (spec.texts.quote, "quote")):
         if arguments.tagged is not None and sign in ("+", "-"):
             raise UserError(f"the tag {sign} is no {called}", arguments.tagged.span)
 

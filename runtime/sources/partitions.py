@@ -218,11 +218,18 @@ def widened_row(spec: SourceSpec, row: Type, files: Iterable[Path]) -> Type:
     for file in files:
         names = [column_of(directory) for directory in partition_directories(spec, file)]
         if not names or not isinstance(row, ty.RecordType):
-            row = widened(spec, row, [file])
+            row = _known_alone(spec, row, widened(spec, row, [file]))
             continue
         own = _without(row, names)
-        wide = widened(spec, own, [file])
+        wide = _known_alone(spec, own, widened(spec, own, [file]))
         if isinstance(wide, ty.RecordType) and (wide := _without(wide, names)) != own:
             fields = (*wide.fields, *(field for field in row.fields if field[0] in names))
             row = attrs.evolve(wide, fields=fields)
     return row
+
+
+def _known_alone(spec: SourceSpec, row: Type, wide: Type) -> Type:
+    """A wider type of rows, without the columns more of it where there are to be none."""
+    if not (spec.no_new_columns and isinstance(row, ty.RecordType) and isinstance(wide, ty.RecordType)):
+        return wide
+    return _without(wide, {*wide.names} - {*row.names})

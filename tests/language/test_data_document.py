@@ -58,7 +58,7 @@ def _sorted(value: object) -> object:
 
 def test_there_are_examples() -> None:
     """The tests below would be content with none."""
-    assert len(EXAMPLES) == 21
+    assert len(EXAMPLES) == 22
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.query[:40])

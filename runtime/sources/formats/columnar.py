@@ -28,7 +28,7 @@ from mrql.algebra.values.values import Bag, Record, Value
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats import foreign_types, nanoseconds
-from mrql.runtime.sources.formats.file_format import MAY_LACK, FileFormat, once
+from mrql.runtime.sources.formats.file_format import IS_NEW, MAY_LACK, FileFormat, first_new, once
 from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, Pairs, misfit, own_type, twice
 from mrql.runtime.sources.formats.wider_columns import narrowed, wider, wider_row
 
@@ -77,7 +77,7 @@ def columnar_format(
     return FileFormat(
         name,
         Records(typed=True),
-        takes=frozenset({"allowMissingColumns", *takes}),
+        takes=frozenset({"allowMissingColumns", "failOnNewColumns", *takes}),
         read=once(read),
         check=check,
         count=count,
@@ -145,7 +145,13 @@ def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malfor
         if wrong is not None:
             hint = _hint(name, wanted, have, spec)
             return Malformed(file, None, f"has a {wrong} that {wrong.wrong}", hint=hint)
-    return None
+    new = first_new(_in_the_language(schema) if spec.of_all_files else schema.names, spec.row.names, spec)
+    return None if new is None else Malformed(file, None, f"has a new column `{new}`", hint=IS_NEW)
+
+
+def _in_the_language(schema: pa.Schema) -> list[str]:
+    """The columns that a type has which is found."""
+    return [field.name for field in schema if own_type(_foreign(field.type)) is not None]
 
 
 def _hint(name: str, wanted: Type, have: Foreign, spec: SourceSpec) -> str | None:

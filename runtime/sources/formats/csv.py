@@ -38,7 +38,7 @@ from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats.csv_records import Dialect, Fields, all_records, is_no_record, records
 from mrql.runtime.sources.formats.csv_types import column_types, wider_type
 from mrql.runtime.sources.formats.csv_values import UnfitField, value_of
-from mrql.runtime.sources.formats.file_format import MAY_LACK, FileFormat, count_lines
+from mrql.runtime.sources.formats.file_format import IS_NEW, MAY_LACK, FileFormat, count_lines, first_new
 from mrql.runtime.sources.formats.foreign_types import twice
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ def _type_hint(spec: SourceSpec, error: UnfitField) -> str | None:
     known = dict(spec.row.fields) if spec.found and isinstance(spec.row, ty.RecordType) else {}
     if known.get(error.column, ty.STRING) == ty.STRING:
         return None
-    known[error.column] = wider_type(known[error.column], error.field, error.column, spec.csv)
+    known[error.column] = wider_type(known[error.column], error.field, error.column, spec.texts)
     fields = [(name, t) for name, t in known.items() if len(known) <= SHOWN_COLUMNS or name == error.column]
     more = "" if len(fields) == len(known) else ", …"
     return f"`type({str(ty.RecordType(tuple(fields)))[:-1]}{more}>)` reads it: what was found in the first rows stays"
@@ -103,7 +103,7 @@ def count_csv(spec: SourceSpec, file: Path) -> int:
         return 1
     if spec.multiline:
         return sum(1 for _ in records(spec, file))
-    count = count_lines(spec, file) if spec.csv.comment is None else sum(1 for _ in _record_lines(spec, file))
+    count = count_lines(spec, file) if spec.texts.comment is None else sum(1 for _ in _record_lines(spec, file))
     return max(0, count - int(spec.header))
 
 
@@ -136,7 +136,7 @@ def is_read_as_utf8(spec: SourceSpec, file: Path) -> bool:
 
 
 def _has_quotes(spec: SourceSpec, file: Path) -> bool:
-    quote = spec.csv.quote.encode()
+    quote = spec.texts.quote.encode()
     return quote != b"" and any(quote in line for _, line in fed_lines(file))
 
 
@@ -162,7 +162,7 @@ def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
     for column, (field, quoted) in zip(columns, fields, strict=False):
         if column.type is not None:
             missing = not quoted and is_missing(spec, field)
-            values[column.name] = None if missing else value_of(field, column.type, column.name, spec.csv)
+            values[column.name] = None if missing else value_of(field, column.type, column.name, spec.texts)
     match spec.row:
         case ty.TupleType():
             return tuple(values.values())
@@ -174,7 +174,7 @@ def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
 
 def is_missing(spec: SourceSpec, field: str) -> bool:
     """Whether a field without quotes stands for a missing value."""
-    return field == "" or field in spec.csv.null_values
+    return field == "" or field in spec.texts.null_values
 
 
 # --- columns ------------------------------------------------------------------------------------
@@ -195,6 +195,8 @@ def columns_of(spec: SourceSpec, file: Path) -> tuple[Column, ...] | Malformed:
             reason = _no_such(name, names) if name not in names else f"the header has the column `{name}` twice"
             hint = None if name in names or _alike(name, names) else MAY_LACK
             return Malformed(file, number, shown(reason), shown(text), hint)
+    if (new := first_new(names, [column.name for column in spec.columns], spec)) is not None:
+        return Malformed(file, number, shown(f"the header has a new column `{new}`"), shown(text), IS_NEW)
     return tuple(Column(name if name in wanted else f"column {n}", wanted.get(name)) for n, name in enumerate(names))
 
 
@@ -271,7 +273,7 @@ def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
         for file, some in sample
         for fields in _by_name(_header(spec, file), names, some)
     ]
-    types = column_types(own, names, spec.csv)
+    types = column_types(own, names, spec.texts)
     if not spec.header and _hides_types(own, names, types, spec):
         logger.warning("%s: the first record looks like names of columns; `header` says that it has these", spec.path)
     typed = zip(names, types, strict=True)
@@ -282,7 +284,7 @@ def _hides_types(own: Sequence[Fields], names: Sequence[str], types: Sequence[Ty
     """Whether the columns are texts because of the first record, whose fields look like names."""
     if {*types} != {ty.STRING} or len(own) < 2 or not _are_names(own[0]):
         return False
-    return {*column_types(own[1:], names, spec.csv)} != {ty.STRING}
+    return {*column_types(own[1:], names, spec.texts)} != {ty.STRING}
 
 
 def _sample(spec: SourceSpec, files: Sequence[Path]) -> list[tuple[Path, list[Fields]]]:
@@ -387,6 +389,7 @@ CSV = FileFormat(
             "delimiter",
             "header",
             "allowMissingColumns",
+            "failOnNewColumns",
             "multiline",
             "sample",
             "tagged",

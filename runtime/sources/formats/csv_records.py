@@ -29,7 +29,7 @@ class Dialect:
 
     @staticmethod
     def of(spec: SourceSpec) -> Dialect:
-        return Dialect(spec.delimiter, spec.csv.quote, spec.csv.escape or "")
+        return Dialect(spec.delimiter, spec.texts.quote, spec.texts.escape or "")
 
     @cached_property
     def blanks(self) -> str:
@@ -197,7 +197,7 @@ def all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields
 
 def is_no_record(spec: SourceSpec, line: str) -> bool:
     """Whether a line between records is none: one of blanks, or a comment."""
-    return not line.strip(BLANKS) or (spec.csv.comment is not None and line.startswith(spec.csv.comment))
+    return not line.strip(BLANKS) or (spec.texts.comment is not None and line.startswith(spec.texts.comment))
 
 
 CHUNK_BYTES = 1 << 20

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import AS_USUAL, CsvOptions
+from mrql.algebra.catalog import AS_USUAL, TextOptions
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions import INT_RANGES, convert
 from mrql.algebra.types import Type
@@ -25,7 +25,7 @@ DOUBLE_MAX_DIGITS = 17
 
 
 def column_types(
-    records: Iterable[Sequence[tuple[str, bool]]], names: Sequence[str], options: CsvOptions = AS_USUAL
+    records: Iterable[Sequence[tuple[str, bool]]], names: Sequence[str], options: TextOptions = AS_USUAL
 ) -> list[Type]:
     """The types of columns of such names, by records of as many fields or more; an empty field in quotes is a text.
 
@@ -41,7 +41,7 @@ def column_types(
     return [ty.STRING if t == ty.NOTHING else t for t in found]
 
 
-def wider_type(known: Type, field: str, column: str, options: CsvOptions) -> Type:
+def wider_type(known: Type, field: str, column: str, options: TextOptions) -> Type:
     """The type of a column of a type that a field does not fit.
 
     >>> print(wider_type(ty.LONG, "0.5", "a", AS_USUAL), wider_type(ty.LONG, "x", "a", AS_USUAL))
@@ -51,7 +51,7 @@ def wider_type(known: Type, field: str, column: str, options: CsvOptions) -> Typ
     return ty.STRING if both == known else both
 
 
-def _of_both(a: Type, b: Type, options: CsvOptions, column: str) -> Type:
+def _of_both(a: Type, b: Type, options: TextOptions, column: str) -> Type:
     """The type of the fields of both; where a pattern is given, a date is not written as a timestamp is."""
     has_pattern = any(options.time_format(t, column) is not None for t in (ty.DATE, ty.TIMESTAMP))
     if has_pattern and {a, b} == {ty.DATE, ty.TIMESTAMP}:
@@ -59,7 +59,7 @@ def _of_both(a: Type, b: Type, options: CsvOptions, column: str) -> Type:
     return ty.join_types(a, b) or ty.STRING
 
 
-def field_type(field: str, options: CsvOptions = AS_USUAL, column: str = "") -> Type:
+def field_type(field: str, options: TextOptions = AS_USUAL, column: str = "") -> Type:
     """The type that a field of a column has by itself.
 
     >>> [str(field_type(text)) for text in ("7", "007", "1e3", "true", "2024-02-30", "2024-01-01 10:00", "9" * 20)]
@@ -81,7 +81,7 @@ def field_type(field: str, options: CsvOptions = AS_USUAL, column: str = "") -> 
     return ty.STRING
 
 
-def _number_in(field: str, options: CsvOptions) -> str:
+def _number_in(field: str, options: TextOptions) -> str:
     """A field as a number would be written without a locale; empty where it is none."""
     if options.numbers is None or field in _NAMED:
         return field

@@ -8,7 +8,7 @@ from contextlib import suppress
 from fractions import Fraction
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import AS_USUAL, CsvOptions
+from mrql.algebra.catalog import AS_USUAL, TextOptions
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions import INT_RANGES, convert, single_from_text, to_single
 from mrql.algebra.functions.number_locales import NumberLocale
@@ -40,7 +40,7 @@ class UnfitField(ValueError):
         self.hint, self.field, self.column = hint, field, column
 
 
-def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -> Value:
+def value_of(field: str, t: Type, column: str, options: TextOptions = AS_USUAL) -> Value:
     """A field as a value of its column's type.
 
     Raises: UnfitField where it is none.
@@ -68,7 +68,7 @@ def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -
     return found
 
 
-def _time_hint(field: str, t: Type, column: str, options: CsvOptions) -> str | None:
+def _time_hint(field: str, t: Type, column: str, options: TextOptions) -> str | None:
     """The hint for a date, or a timestamp, that is written in another way than dates are without a pattern."""
     if t not in PATTERNS or options.time_pattern(t, column) is not None:
         return None

@@ -6,7 +6,7 @@ with its files is in the file of the same name in `runtime/spark/io`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -20,6 +20,13 @@ from mrql.runtime.files.quarantine import Malformed, Reject
 
 MAY_LACK = "with `allowMissingColumns` its values are missing there"
 """The hint for a column that a file does not have."""
+IS_NEW = "without `failOnNewColumns` it is not read, or becomes one of the rows where no type is given"
+"""The hint for a column that the rows do not have."""
+
+
+def first_new(names: Iterable[str], known: Collection[str], spec: SourceSpec) -> str | None:
+    """The first column that is none of the rows, where there is to be none."""
+    return next((name for name in names if name not in known), None) if spec.no_new_columns else None
 
 
 def nothing_wrong(spec: SourceSpec, file: Path) -> Malformed | None:

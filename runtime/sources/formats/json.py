@@ -10,28 +10,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Records, SourceSpec
+from mrql.algebra.catalog import AS_USUAL, Records, SourceSpec, TextOptions
 from mrql.algebra.errors import EvaluationError, UserError
-from mrql.algebra.functions import INT_RANGES
+from mrql.algebra.showable import written_name
 from mrql.algebra.stack import deep
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_conversion import parse_atom
 from mrql.algebra.values.json_text import Json, NotJson, elements, read
 from mrql.algebra.values.json_typed import NotHeld, held
-from mrql.algebra.values.values import Value
+from mrql.algebra.values.values import Record, Value
 from mrql.runtime.engine.answer import WEIGHT, Output
 from mrql.runtime.engine.row_format import json_text, row_object
 from mrql.runtime.files.compression import BYTE_ORDER_MARK, NOT_UTF8, decoded, lines, opened
 from mrql.runtime.files.quarantine import Malformed, Reject
+from mrql.runtime.sources.formats.csv_values import PATTERNS
 from mrql.runtime.sources.formats.envelopes import changes_of
-from mrql.runtime.sources.formats.file_format import FileFormat, count_lines
+from mrql.runtime.sources.formats.file_format import IS_NEW, FileFormat, count_lines, first_new
+from mrql.runtime.sources.formats.json_types import joined_types, settled, type_of, widened_by
 
 SAMPLE_ROWS = 1000
 """How many rows the type is taken from where none is given."""
@@ -49,24 +50,30 @@ def read_json(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Va
             continue
         try:
             if spec.changes is None:
-                yield row_of(line, spec.row), 1
+                yield _as_row(_json_of(line), spec.row, spec), 1
             else:
-                yield from [*changes_in(line, spec)]
+                yield from [*_changes_of(_json_of(line), spec)]
         except ValueError as error:
             reason = f"{error} in one line: {OF_A_DOCUMENT}" if text.strip() in _OPENED else str(error)
             hint = OF_A_DOCUMENT if number == 1 and text.startswith("[{") and text not in _OPENED else None
-            reject(Malformed(file, number, reason, text, hint or _time_hint(error)))
+            reject(Malformed(file, number, reason, text, hint or _row_hint(error)))
 
 
-def _time_hint(error: ValueError) -> str | None:
-    """The hint for a text that is no date, or no timestamp, as they are written in JSON."""
+class NewField(ValueError):
+    """A field that is none of the rows, where there is to be none."""
+
+
+def _row_hint(error: ValueError) -> str | None:
+    """The hint for a field that is none of the rows, and for a text that is no date, or no timestamp, where no pattern
+    says how they are written."""
     match error:
-        case NotHeld(value=str() as text, type=ty.DATE | ty.TIMESTAMP as t):
+        case NewField():
+            return IS_NEW
+        case NotHeld(value=str() as text, type=ty.DATE | ty.TIMESTAMP as t, how=None):
             with suppress(EvaluationError):
                 parse_atom(text, ty.TIMESTAMP)
                 return "with a time of day it is of type `timestamp`"
-            called = "date" if t == ty.DATE else "timestamp"
-            return f"`string` reads it, and `parse_{called}` with a pattern takes the text as one"
+            return f"an option says how it is written: `{PATTERNS[t]}`, for example; `string` reads it as it is"
         case _:
             return None
 
@@ -84,12 +91,12 @@ def _read_document(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tup
     for number, element in enumerate(document, start=1):
         try:
             if spec.changes is None:
-                yield _as_row(element.value, spec.row), 1
+                yield _as_row(element.value, spec.row, spec), 1
             else:
                 yield from [*_changes_of(element.value, spec)]
         except ValueError as error:
             reason = f"{error} (element {number})"
-            reject(Malformed(file, element.line, reason, element.text, _time_hint(error)))
+            reject(Malformed(file, element.line, reason, element.text, _row_hint(error)))
 
 
 def count_json(spec: SourceSpec, file: Path) -> int:
@@ -106,34 +113,22 @@ def check_json(spec: SourceSpec, file: Path) -> Malformed | None:
     return document if isinstance(document, Malformed) else None
 
 
-def row_of(line: bytes, t: Type) -> Value:
-    """A line as a value of the row type.
-
-    Raises: ValueError where it is none.
-    """
-    return _as_row(_json_of(line), t)
-
-
-def changes_in(line: bytes, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
-    """What a line that is a change brings and takes away.
+def _changes_of(value: Json, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
+    """What a change brings and takes away; null is none, as Debezium writes it behind a deletion.
 
     Raises: ValueError where it is no change.
     """
-    return _changes_of(_json_of(line), spec)
-
-
-def _changes_of(value: Json, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
-    """What a change brings and takes away; null is none, as Debezium writes it behind a deletion."""
     envelope = spec.changes
     assert envelope is not None
     assert isinstance(spec.row, ty.RecordType)
     if isinstance(value, dict) and envelope.payload in value and envelope.op not in value:
         value = value[envelope.payload]
     if value is not None:
-        yield from changes_of(_as_row(value, envelope.whole(spec.row)), spec)
+        yield from changes_of(_as_row(value, envelope.whole(spec.row), spec), spec)
 
 
 def _json_of(line: bytes) -> Json:
+    """Raises: ValueError where a line is no JSON."""
     try:
         return read(line.decode("utf-8"))
     except UnicodeDecodeError:
@@ -141,10 +136,37 @@ def _json_of(line: bytes) -> Json:
 
 
 @deep
-def _as_row(value: Json, t: Type) -> Value:
+def _as_row(value: Json, t: Type, spec: SourceSpec) -> Value:
+    """A value as one of the row type.
+
+    Raises: ValueError where it is none.
+    """
     if value is None and t != ty.ANY:
         raise ValueError(f"null is not a value of type {t}")
-    return held(value, t)
+    if not (isinstance(value, dict) and isinstance(t, ty.RecordType)):
+        return held(value, t)
+    if (new := first_new(value, t.names, spec)) is not None:
+        raise NewField(f"a new field `{new}`")
+    if spec.texts == AS_USUAL:
+        return held(value, t)
+    return Record({name: _field(value.get(name), item, name, spec.texts) for name, item in t.fields})
+
+
+def _field(value: Json, t: Type, name: str, texts: TextOptions) -> Value:
+    """A field of a row, in which dates and timestamps are written as is said."""
+
+    def read_text(text: str, t: ty.Basic) -> Value:
+        pattern = texts.time_pattern(t, name)
+        written = text if pattern is None else pattern.canonical(text)
+        if written is None:
+            raise EvaluationError(f'"{text}" is not written as {pattern}')
+        return parse_atom(written, t)
+
+    try:
+        return held(value, t, read_text)
+    except NotHeld as error:
+        place, how = f".{written_name(name)}{error.place}", texts.time_format(error.type, name)
+        raise NotHeld(error.value, error.type, place, how) from None
 
 
 # --- documents ----------------------------------------------------------------------------------
@@ -277,69 +299,6 @@ def _texts(file: Path) -> Iterator[str]:
     return (decoded(line) for _, line in lines(file) if line.strip())
 
 
-RECORD_MAX_FIELDS = 200
-"""An object with more keys than that is a table by itself, and of type `any`."""
-
-
-LARGE = ty.DecimalType(38)
-"""The type of whole numbers that no long has: as doubles, several would be one."""
-
-
-def type_of(value: Json) -> Type:
-    """The type that a JSON value has by itself; `nothing` is that of null.
-
-    >>> print(type_of({"a": 1, "b": [1, 2.5], "c": {"d": "x"}}))
-    <a: long, b: [double], c: <d: string>>
-    """
-    match value:
-        case None:
-            return ty.NOTHING
-        case bool():
-            return ty.BOOL
-        case str():
-            return ty.STRING
-        case int():
-            low, high = INT_RANGES[ty.LONG]
-            return ty.LONG if low <= value <= high else LARGE
-        case Decimal() if value.as_tuple().exponent == 0:
-            return LARGE
-        case dict():
-            if len(value) > RECORD_MAX_FIELDS or any('"' in key or "\\" in key for key in value):
-                return ty.ANY
-            return ty.RecordType(tuple((name, type_of(item)) for name, item in value.items()))
-        case list():
-            item: Type = ty.NOTHING
-            for part in value:
-                item = joined_types(item, type_of(part))
-            return ty.ListType(item)
-        case _:
-            return ty.DOUBLE
-
-
-def joined_types(a: Type, b: Type) -> Type:
-    """The type that holds the values of both; `any` where no other does.
-
-    >>> print(joined_types(type_of({"a": 1}), type_of({"b": "x", "a": True})))
-    <a: any, b: string>
-    """
-    match a, b:
-        case _ if a == b:
-            return a
-        case (ty.Nothing(), other) | (other, ty.Nothing()):
-            return other
-        case ty.RecordType(fields), ty.RecordType():
-            named = dict(fields)
-            for name, t in b.fields:
-                named[name] = joined_types(named[name], t) if name in named else t
-            return ty.RecordType(tuple(named.items())) if len(named) <= RECORD_MAX_FIELDS else ty.ANY
-        case ty.ListType(x), ty.ListType(y):
-            return ty.ListType(joined_types(x, y))
-        case _ if {a, b} <= {ty.LONG, ty.DOUBLE, LARGE}:
-            return ty.DOUBLE if ty.DOUBLE in (a, b) else LARGE
-        case _:
-            return ty.ANY
-
-
 def widened(known: Type, files: Iterable[Path], multiline: bool = False) -> Type:
     """The type of rows that also holds those of some files, as far as they fit a wider one at all."""
     for file in files:
@@ -347,50 +306,6 @@ def widened(known: Type, files: Iterable[Path], multiline: bool = False) -> Type
             if value is not NOTHING:
                 known = widened_by(known, type_of(value)) or known
     return known
-
-
-def widened_by(known: Type, found: Type) -> Type | None:
-    """A type that is as wide as it has to be for a value of another one: a `long` becomes a `double`, a record has a
-    field more. None where there is no such type: then the value is malformed, and not the type wrong.
-
-    >>> print(widened_by(type_of({"a": 1, "b": [{"c": 1}]}), type_of({"a": 1.5, "b": [{"d": "x"}]})))
-    <a: double, b: [<c: long, d: string>]>
-    >>> widened_by(type_of({"a": 1}), type_of({"a": "x", "b": 1})) is None
-    True
-    """
-    match known, found:
-        case (ty.ANY, _) | (_, ty.Nothing()):
-            return known
-        case _ if known == found:
-            return known
-        case ty.RecordType(), ty.RecordType():
-            fields = dict(known.fields)
-            for name, t in found.fields:
-                wider = widened_by(fields[name], t) if name in fields else settled(t)
-                if wider is None:
-                    return None
-                fields[name] = wider
-            return ty.RecordType(tuple(fields.items())) if len(fields) <= RECORD_MAX_FIELDS else ty.ANY
-        case ty.ListType(item), ty.ListType(other):
-            inner = widened_by(item, other)
-            return None if inner is None else ty.ListType(inner)
-        case _ if {known, found} <= {ty.LONG, ty.DOUBLE, LARGE}:
-            return joined_types(known, found)
-        case _:
-            return None
-
-
-def settled(t: Type) -> Type:
-    """The type with `any` for what only null was seen of."""
-    match t:
-        case ty.Nothing():
-            return ty.ANY
-        case ty.RecordType(fields):
-            return ty.RecordType(tuple((name, settled(item)) for name, item in fields))
-        case ty.ListType(item):
-            return ty.ListType(settled(item))
-        case _:
-            return t
 
 
 # --- answers ------------------------------------------------------------------------------------
@@ -408,7 +323,7 @@ def encode_json(output: Output, answer: Value) -> bytes:
 JSON = FileFormat(
     "json",
     Records(typed=False),
-    takes=frozenset({"changes", "multiline", "sample"}),
+    takes=frozenset({"changes", "failOnNewColumns", "multiline", "sample", "dateFormat", "timestampFormat"}),
     read=read_json,
     check=check_json,
     count=count_json,

@@ -5,11 +5,11 @@ dates and timestamps, bytes, and decimals, of which Spark would round the digits
 from __future__ import annotations
 
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import TextOptions
 from mrql.algebra.functions.binary import base64_sql
 from mrql.algebra.functions.number_locales import NumberLocale
 from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.functions.time_parsing import date_sql, timestamp_sql
-from mrql.algebra.functions.time_reading import TimePattern
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.decimals import decimal_text
@@ -42,13 +42,16 @@ def value_of(text: str, t: Type) -> str:
             return text
 
 
-def patterned(text: str, pattern: TimePattern, t: Type, encoding: str) -> str:
-    """The date or timestamp of a text that is written by a pattern, missing where it is none; an `encoding` says as
-    which the text was read."""
-    return pattern.sql(text, sql_type(t), encoding=encoding)
+def written_value(text: str, t: Type, column: str, texts: TextOptions, encoding: str = "UTF-8") -> str:
+    """The same where something is said of how the values of a column are written; an `encoding` says as which the text
+    was read."""
+    if texts.numbers is not None and ty.is_numeric(t):
+        return _local_number(text, texts.numbers, t, encoding)
+    pattern = texts.time_pattern(t, column)
+    return value_of(text, t) if pattern is None else pattern.sql(text, sql_type(t), encoding=encoding)
 
 
-def local_number(text: str, locale: NumberLocale, t: Type, encoding: str) -> str:
+def _local_number(text: str, locale: NumberLocale, t: Type, encoding: str) -> str:
     """The number of a text that is written as in a locale, missing where it is none; an `encoding` says as which the
     text was read."""
     is_fraction = t in ty.FRACTIONS

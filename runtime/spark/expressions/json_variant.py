@@ -8,6 +8,7 @@ canonical text (`algebra.values.json_text`), which `to_json` makes of a VARIANT.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
@@ -22,6 +23,8 @@ from mrql.runtime.spark.expressions.layout import labels, quote, record_sql, sql
 from mrql.runtime.spark.expressions.number_text import number_text
 
 Template = Callable[..., str]
+TextReader: TypeAlias = Callable[[str, Type], str]
+"""What reads a text as a value of a type, missing where it is none."""
 
 
 def member(variant: str, name: str, *before: int) -> str:
@@ -205,13 +208,13 @@ def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
 # --- rows of JSON files -------------------------------------------------------------------------
 
 
-def _read_from_text(variant: str, t: Type, fresh: Fresh) -> str:
+def _read_from_text(variant: str, t: Type, fresh: Fresh, read: TextReader = value_of) -> str:
     """A string as a date, a timestamp, bytes or a decimal, a number as the last; missing where it is none."""
-    return let(fresh, f"try_variant_get({variant}, '$', 'string')", lambda text: value_of(text, t))
+    return let(fresh, f"try_variant_get({variant}, '$', 'string')", lambda text: read(text, t))
 
 
-def held(variant: str, t: Type, fresh: Fresh) -> str:
-    """A VARIANT that fits a declared type, as a value of it."""
+def held(variant: str, t: Type, fresh: Fresh, read: TextReader = value_of) -> str:
+    """A VARIANT that fits a declared type, as a value of it; `read` is for dates and timestamps, bytes and decimals."""
     match t:
         case ty.Basic(ty.Kind.ANY):
             return canonical_text(variant, fresh)
@@ -220,21 +223,21 @@ def held(variant: str, t: Type, fresh: Fresh) -> str:
         case ty.TupleType():
 
             def parts_of(v: str) -> str:
-                parts = ((name, held(element(v, i), item, fresh)) for i, (name, item) in enumerate(labels(t)))
+                parts = ((name, held(element(v, i), item, fresh, read)) for i, (name, item) in enumerate(labels(t)))
                 return f"if({is_null(v)}, NULL, {record_sql(parts)})"
 
             return let(fresh, variant, parts_of)
         case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP | ty.Kind.BINARY | ty.Kind.DECIMAL):
-            return _read_from_text(variant, t, fresh)
+            return _read_from_text(variant, t, fresh, read)
         case ty.Basic():
             return f"try_variant_get({variant}, '$', '{sql_type(t).lower()}')"
         case ty.BagType(item) | ty.ListType(item):
             x = fresh("e")
-            return f"transform({array(variant)}, {x} -> {held(x, item, fresh)})"
+            return f"transform({array(variant)}, {x} -> {held(x, item, fresh, read)})"
         case ty.RecordType(fields):
 
             def struct(v: str) -> str:
-                parts = ((name, held(member(v, name), item, fresh)) for name, item in fields)
+                parts = ((name, held(member(v, name), item, fresh, read)) for name, item in fields)
                 return f"if({is_null(v)}, NULL, {record_sql(parts)})"
 
             return let(fresh, variant, struct)
@@ -242,34 +245,34 @@ def held(variant: str, t: Type, fresh: Fresh) -> str:
             raise InternalError("variants", f"JSON has no values of type {t}")
 
 
-def unfit(variant: str, t: Type, fresh: Fresh) -> str:
+def unfit(variant: str, t: Type, fresh: Fresh, read: TextReader = value_of) -> str:
     """Whether a VARIANT, a column or a lambda variable, does not fit a declared type; null, or not there, fits any."""
     match t:
         case ty.Basic(ty.Kind.ANY | ty.Kind.STRING):
             return "false"
         case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP | ty.Kind.BINARY):
-            return f"(NOT {is_null(variant)} AND {_read_from_text(variant, t, fresh)} IS NULL)"
+            return f"(NOT {is_null(variant)} AND {_read_from_text(variant, t, fresh, read)} IS NULL)"
         case ty.DecimalType():
             exact = f"schema_of_variant({variant}) NOT IN ('BOOLEAN', 'DOUBLE')"
-            wrong = f"coalesce({exact} AND {_read_from_text(variant, t, fresh)} IS NOT NULL, false)"
+            wrong = f"coalesce({exact} AND {_read_from_text(variant, t, fresh, read)} IS NOT NULL, false)"
             return f"(NOT {is_null(variant)} AND NOT {wrong})"
         case ty.Basic(kind):
             return f"coalesce(NOT ({_of_kind(variant, kind)}), false)"
         case ty.BagType(item) | ty.ListType(item):
             x = fresh("e")
-            inside = f"coalesce(exists({array(variant)}, {x} -> {unfit(x, item, fresh)}), true)"
+            inside = f"coalesce(exists({array(variant)}, {x} -> {unfit(x, item, fresh, read)}), true)"
             return f"(NOT {is_null(variant)} AND {inside})"
         case ty.RecordType(fields):
-            parts = [_unfit_member(variant, name, item, fresh) for name, item in fields]
+            parts = [_unfit_member(variant, name, item, fresh, read) for name, item in fields]
             return f"(NOT {is_null(variant)} AND ({' OR '.join([f'NOT {is_object(variant)}', *parts])}))"
         case _:
             raise InternalError("variants", f"JSON has no values of type {t}")
 
 
-def _unfit_member(variant: str, name: str, t: Type, fresh: Fresh) -> str:
+def _unfit_member(variant: str, name: str, t: Type, fresh: Fresh, read: TextReader) -> str:
     if isinstance(t, ty.Basic) and t != ty.INT and not is_read_as_text(t):
-        return unfit(member(variant, name), t, fresh)
-    return let(fresh, member(variant, name), lambda m: unfit(m, t, fresh))
+        return unfit(member(variant, name), t, fresh, read)
+    return let(fresh, member(variant, name), lambda m: unfit(m, t, fresh, read))
 
 
 def _of_kind(variant: str, kind: ty.Kind) -> str:

@@ -28,7 +28,7 @@ from mrql.runtime.sources.formats.csv import (
 )
 from mrql.runtime.sources.formats.csv_records import Dialect, may_end_in_blanks
 from mrql.runtime.spark.expressions.casts import converted
-from mrql.runtime.spark.expressions.file_texts import is_read_as_text, local_number, patterned, text_type, value_of
+from mrql.runtime.spark.expressions.file_texts import is_read_as_text, text_type, written_value
 from mrql.runtime.spark.expressions.layout import label, quote, sql_type
 from mrql.runtime.spark.expressions.literals import place
 from mrql.runtime.spark.io.file_reader import file_reader
@@ -71,7 +71,7 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
         for i, c in enumerate(spec.columns)
         if c.type is not None and _is_read_as_text(c.type, spec)
     ]
-    if spec.csv.escape is not None:
+    if spec.texts.escape is not None:
         faults.append(UNCLEAR)
     if spec.tagged:
         faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
@@ -91,7 +91,7 @@ def _record_options(spec: SourceSpec) -> Options:
     """How the fields of a record are told apart."""
     # A record ends with a line feed; what ends the lines in quotes is left as it is.
     lines: Options = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
-    quote, escape = spec.csv.quote or NO_CHARACTER, spec.csv.escape
+    quote, escape = spec.texts.quote or NO_CHARACTER, spec.texts.escape
     return {
         "sep": spec.delimiter,
         "columnNameOfCorruptRecord": CORRUPT,
@@ -110,7 +110,7 @@ def _record_options(spec: SourceSpec) -> Options:
 
 def _file_options(spec: SourceSpec) -> Options:
     """How the records of a file are told apart."""
-    comment: Options = {} if spec.csv.comment is None else {"comment": spec.csv.comment}
+    comment: Options = {} if spec.texts.comment is None else {"comment": spec.texts.comment}
     return {"encoding": _encoding(spec), "header": spec.header, "enforceSchema": True, **comment}
 
 
@@ -130,7 +130,7 @@ UNCLEAR = "mrql_unclear"
 
 def _is_taken_apart(spec: SourceSpec) -> bool:
     """Whether records are read as texts first."""
-    return bool(spec.csv.null_values) or spec.csv.escape is not None or spec.ends_in_blanks
+    return bool(spec.texts.null_values) or spec.texts.escape is not None or spec.ends_in_blanks
 
 
 def _records(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> DataFrame:
@@ -158,7 +158,7 @@ def _parsed(records: DataFrame, schema: str, options: Options, spec: SourceSpec)
     given = ", ".join(f"'{name}', {text_sql(str(value))}" for name, value in options.items())
     fields = f"from_csv({_without_missing(RECORD, spec)}, {text_sql(schema)}, map({given})) AS mrql_fields"
     others = [name for name in records.columns if name != RECORD]
-    if spec.csv.escape is not None:
+    if spec.texts.escape is not None:
         pattern = text_sql(rf"\A{Dialect.of(spec).record}\z")
         records, others = records.selectExpr("*", f"NOT {RECORD} RLIKE {pattern} AS {UNCLEAR}"), [*others, UNCLEAR]
     return records.selectExpr(*others, ONCE, fields).where("mrql_number >= 0L").selectExpr(*others, "mrql_fields.*")
@@ -169,7 +169,7 @@ def _without_missing(record: str, spec: SourceSpec) -> str:
     none."""
     dialect = Dialect.of(spec)
     # As the files are read: otherwise byte by byte.
-    nulls = [re.escape(text.encode().decode(_encoding(spec))) for text in spec.csv.null_values]
+    nulls = [re.escape(text.encode().decode(_encoding(spec))) for text in spec.texts.null_values]
     missing = f"{dialect.blank}(?:{'|'.join(['', *nulls])}){dialect.blank}"
     is_missing = f"x__v_0 RLIKE {text_sql(rf'^{dialect.between}{missing}{chr(92)}z')}"
     is_missing += " AND x__v_1 > 0" if spec.tagged else ""
@@ -220,7 +220,7 @@ def _has_all(spec: SourceSpec) -> str:
 
 def _is_read_as_text(t: Type, spec: SourceSpec) -> bool:
     """Whether the values of a column come as texts, though they are none."""
-    return is_read_as_text(t) or (spec.csv.locale is not None and ty.is_numeric(t))
+    return is_read_as_text(t) or (spec.texts.locale is not None and ty.is_numeric(t))
 
 
 def _read_type(t: Type, spec: SourceSpec) -> str:
@@ -234,10 +234,7 @@ def _field(sql: str, column: Column, spec: SourceSpec) -> str:
     assert t is not None
     if t == ty.STRING and not spec.as_utf8:
         return f"CAST(encode({sql}, '{BYTES}') AS STRING)"
-    if spec.csv.numbers is not None and ty.is_numeric(t):
-        return local_number(sql, spec.csv.numbers, t, _encoding(spec))
-    pattern = spec.csv.time_pattern(t, column.name)
-    return value_of(sql, t) if pattern is None else patterned(sql, pattern, t, _encoding(spec))
+    return written_value(sql, t, column.name, spec.texts, _encoding(spec))
 
 
 def _encoding(spec: SourceSpec) -> str:

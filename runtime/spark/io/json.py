@@ -7,6 +7,7 @@ stands behind the value. A document was read by the driver before, which has fou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +19,7 @@ from mrql.algebra.functions.sql_text import text_sql
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.spark.expressions import json_variant
 from mrql.runtime.spark.expressions.canonical_order import Fresh
+from mrql.runtime.spark.expressions.file_texts import written_value
 from mrql.runtime.spark.expressions.layout import label, quote
 from mrql.runtime.spark.io.create_dataframe import to_write
 from mrql.runtime.spark.io.csv import TAG
@@ -37,7 +39,8 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
     arrays = (_elements if spec.multiline else _lines)(spark, paths)
     faults = ["mrql_array IS NULL", f"{SECOND} IS NOT NULL", "mrql_number < 0L"]
     if spec.changes is not None:
-        return _changes(spec, _records(_unwrapped(arrays, spec.changes), _whole(spec), faults, fresh), apart)
+        changes = _unwrapped(arrays, spec.changes)
+        return _changes(spec, _records(changes, _whole(spec), spec, faults, fresh), apart)
     if not isinstance(spec.row, ty.RecordType):
         return ParsedRows(
             arrays.selectExpr("*", f"{json_variant.held(FIRST, spec.row, fresh)} AS value"),
@@ -45,7 +48,7 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
             _any(faults),
             apart,
         )
-    df = _records(arrays, spec.row, faults, fresh)
+    df = _records(arrays, spec.row, spec, faults, fresh)
     return ParsedRows(df, [label(i) for i, _ in enumerate(spec.row.names)], "mrql_unfit", apart)
 
 
@@ -66,15 +69,20 @@ def _elements(spark: SparkSession, paths: list[str]) -> DataFrame:
     return values.selectExpr("mrql_file", ONCE, "to_variant_object(array(mrql_value)) AS mrql_array")
 
 
-def _records(arrays: DataFrame, row: ty.RecordType, faults: Sequence[str], fresh: Fresh) -> DataFrame:
+def _records(arrays: DataFrame, row: ty.RecordType, spec: SourceSpec, faults: Sequence[str], fresh: Fresh) -> DataFrame:
     """The fields of records, and `mrql_unfit`, which says whether they are none."""
     wrong = [*faults, f"NOT {json_variant.is_object(FIRST)}"]
+    if spec.no_new_columns:
+        names = f"map_keys({json_variant.members(FIRST)})"
+        is_new = f"x__v_0 NOT IN ({_texts(row.names)})" if row.names else "true"
+        wrong.append(f"exists({names}, x__v_0 -> {is_new})")
     parts = [f"{json_variant.member('mrql_array', name, 0)} AS m{i}" for i, name in enumerate(row.names)]
     members = arrays.selectExpr("mrql_file", "mrql_number", f"({_any(wrong)}) AS mrql_wrong", *parts)
     held, unfit = [], ["mrql_wrong"]
-    for i, (_, t) in enumerate(row.fields):
-        held.append(f"{json_variant.held(f'm{i}', t, fresh)} AS {label(i)}")
-        test = json_variant.unfit(f"m{i}", t, fresh)
+    for i, (name, t) in enumerate(row.fields):
+        read_text = partial(written_value, column=name, texts=spec.texts)
+        held.append(f"{json_variant.held(f'm{i}', t, fresh, read_text)} AS {label(i)}")
+        test = json_variant.unfit(f"m{i}", t, fresh, read_text)
         unfit += [test] if test != "false" else []
     return members.selectExpr("mrql_file", "mrql_number", f"({_any(unfit)}) AS mrql_unfit", *held)
 

@@ -285,8 +285,8 @@ def test_each_class_that_a_digest_is_made_of_is_written() -> None:
     for kind, named in notation.CLASSES.items():
         says = {field.name for field in attrs.fields(kind) if field.repr}
         assert set(named.fields.values()) == says, kind
-    fields = {field.name for field in attrs.fields(catalog.SourceSpec) if field.repr} - {"csv"}
-    fields |= {f"csv.{field.name}" for field in attrs.fields(catalog.CsvOptions)}
+    fields = {field.name for field in attrs.fields(catalog.SourceSpec) if field.repr} - {"texts"}
+    fields |= {f"texts.{field.name}" for field in attrs.fields(catalog.TextOptions)}
     assert {attribute for attribute, _ in notation.SOURCE.values()} == fields
 
 

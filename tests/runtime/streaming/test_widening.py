@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, close
-from mrql.runtime.sources.formats.json import infer_row, type_of, widened, widened_by
+from mrql.runtime.sources.formats.json import infer_row, widened
+from mrql.runtime.sources.formats.json_types import type_of, widened_by
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.runtime.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer, write
 
@@ -151,6 +152,39 @@ def test_columns_of_files(
     assert close([*found.values()][-1], whole)
     large = 9007199254740992.0  # one less than what was written: a double has 53 bits
     assert close(whole, Bag([("a", 6.5, 3, 5.0), ("b", 0.0, 2, None), ("c", large, 1, large)]))
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("format", ["json", "parquet"])
+def test_new_columns_are_refused(tmp_path: Path, engine: str, format: str, request: pytest.FixtureRequest) -> None:
+    """By an option, also where the type is found: a wider number goes on, a column more is malformed, and stays so."""
+    spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
+    text = f'sum(select e.n from e in stream({format}, "events", failOnNewColumns));'
+    events = tmp_path / "events"
+    events.mkdir()
+
+    def arrives(number: int, **row: object) -> None:
+        file = events / f"{number}.{format}"
+        if format == "json":
+            file.write_text(json.dumps(row) + "\n")
+        else:
+            pq.write_table(pa.table({name: [value] for name, value in row.items()}), file)
+
+    def run() -> None:
+        Stream(tmp_path, text, engine=engine, spark=spark).run()
+
+    for number, row in enumerate(({"n": 1}, {"n": 0.5}, {"n": 2})):
+        arrives(number, **row)
+        run()
+    arrives(3, n=3, m="x")
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"a new (column|field) `m`") as caught:
+            run()
+        assert "without `failOnNewColumns`" in (caught.value.hint or "")
+    arrives(3, n=3)
+    run()
+    ((total,),) = [*Stream(tmp_path, text, engine=engine, spark=spark).answers().values()][-1]
+    assert total == 6.5
 
 
 def test_columns_that_fit_no_wider_type(tmp_path: Path) -> None:

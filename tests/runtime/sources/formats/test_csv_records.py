@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import CsvOptions, SourceSpec
+from mrql.algebra.catalog import SourceSpec, TextOptions
 from mrql.runtime.sources.formats import csv_records
 from mrql.runtime.sources.formats.csv import CSV
 from mrql.runtime.sources.formats.csv_records import Dialect, may_end_in_blanks, records
@@ -35,9 +35,9 @@ def test_quotes_that_are_unclear(record: str) -> None:
     assert not Dialect(",", escape="\\").is_well_formed(record)
 
 
-def source(file: Path, delimiter: str = ",", csv: CsvOptions | None = None, multiline: bool = False) -> SourceSpec:
+def source(file: Path, delimiter: str = ",", texts: TextOptions | None = None, multiline: bool = False) -> SourceSpec:
     return SourceSpec(
-        "s", False, CSV, str(file), ty.UNIT, delimiter=delimiter, csv=csv or CsvOptions(), multiline=multiline
+        "s", False, CSV, str(file), ty.UNIT, delimiter=delimiter, texts=texts or TextOptions(), multiline=multiline
     )
 
 
@@ -74,6 +74,6 @@ def test_a_record_of_many_lines_that_end_with_the_escape(tmp_path: Path) -> None
     """Takes no longer than its size."""
     inside = "x\\\n" * 20_000
     (tmp_path / "f.csv").write_text(f'"{inside}",b\n')
-    spec = source(tmp_path / "f.csv", csv=CsvOptions(escape="\\"), multiline=True)
+    spec = source(tmp_path / "f.csv", texts=TextOptions(escape="\\"), multiline=True)
     [(number, _, fields)] = records(spec, tmp_path / "f.csv")
     assert (number, fields) == (1, [(inside, True), ("b", False)])

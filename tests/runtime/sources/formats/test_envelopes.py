@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,14 @@ FLAT: list[Any] = [
     {"payload": row(5)},
 ]
 """Each says in two ways what has happened."""
+DATED: list[Any] = [
+    change("c", None, {"id": 1, "at": "31.1.2024"}),
+    change("u", {"id": 1, "at": "31.1.2024"}, {"id": 1, "at": "1.2.2024"}),
+    # what is none
+    change("c", None, {"id": 2, "at": "2024-02-01"}),
+    change("d", {"id": 1, "at": "30.2.2024"}),
+]
+BY_PATTERN = 'type(<id: long, at: date>), changes(debezium), dateFormat("d.M.yyyy")'
 BEHIND = ['{"op": "c", "after": {"id": 1}} {}', "null null", "{"]
 """Lines that are no JSON, or have something behind it."""
 
@@ -137,6 +146,25 @@ def test_flat_changes(tmp_path: Path, envelope: str) -> None:
     rows, malformed = found(spec_of(tmp_path, FLAT, f"{KEYED}, key(id), version(__lsn), changes({envelope})"))
     assert plain(rows) == [(1, "a", 1, None, 1), (2, "b", 2, None, 1), (1, "c", 3, None, 1), (2, None, 4, None, -1)]
     assert [m.line for m in malformed] == [6, 7, 8, 9]
+
+
+def test_dates_by_a_pattern(tmp_path: Path) -> None:
+    """Before and after a change."""
+    rows, malformed = found(spec_of(tmp_path, DATED, BY_PATTERN))
+    assert plain(rows) == [
+        (1, date(2024, 1, 31), 1),
+        (1, date(2024, 1, 31), -1),
+        (1, date(2024, 2, 1), 1),
+    ]
+    assert [m.reason for m in malformed] == [
+        f'"{text}" is not a value of type date, written as d.M.yyyy (at {side}.at)'
+        for text, side in (("2024-02-01", "after"), ("30.2.2024", "before"))
+    ]
+
+
+@pytest.mark.spark
+def test_spark_reads_the_same_dates(spark: SparkSession, tmp_path: Path) -> None:
+    assert_reads_the_same(spark, spec_of(tmp_path, DATED, BY_PATTERN), tmp_path)
 
 
 @pytest.mark.spark

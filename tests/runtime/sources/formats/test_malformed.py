@@ -50,9 +50,11 @@ def line(data: str, message: str, rows: int = 1) -> Bad:
     return Bad("f.csv", data.encode(), 'line, "f.csv", ",", type((int, string))', f"f.csv:{message}", rows)
 
 
-def lines(data: str | bytes, message: str, row: str = "<A: int>", rows: int = 1, kept: int = 1) -> Bad:
+def lines(
+    data: str | bytes, message: str, row: str = "<A: int>", options: str = "", rows: int = 1, kept: int = 1
+) -> Bad:
     raw = data.encode() if isinstance(data, str) else data
-    return Bad("f.json", raw, f'json, "f.json", type({row})', f"f.json:{message}", rows, kept)
+    return Bad("f.json", raw, f'json, "f.json", type({row}){options}', f"f.json:{message}", rows, kept)
 
 
 def document(data: str | bytes, message: str, row: str = "<A: int>", rows: int = 0, kept: int = 1) -> Bad:
@@ -65,18 +67,17 @@ def xml(data: str | bytes, message: str) -> Bad:
     return Bad("f.xml", raw, 'xml, "f.xml", {"a"}', f"f.xml:{message}", rows=0)
 
 
-def parquet(table: pa.Table, row: str, message: str) -> Bad:
+def parquet(table: pa.Table, row: str, message: str, options: str = "") -> Bad:
     out = pa.BufferOutputStream()
     pq.write_table(table, out)
-    return Bad(
-        "f.parquet", out.getvalue().to_pybytes(), f'parquet, "f.parquet", type({row})', f"f.parquet {message}", 0
-    )
+    source = f'parquet, "f.parquet", type({row}){options}'
+    return Bad("f.parquet", out.getvalue().to_pybytes(), source, f"f.parquet {message}", 0)
 
 
-def orc_file(table: pa.Table, row: str, message: str) -> Bad:
+def orc_file(table: pa.Table, row: str, message: str, options: str = "") -> Bad:
     out = pa.BufferOutputStream()
     orc.write_table(table, out)
-    return Bad("f.orc", out.getvalue().to_pybytes(), f'orc, "f.orc", type({row})', f"f.orc {message}", 0)
+    return Bad("f.orc", out.getvalue().to_pybytes(), f'orc, "f.orc", type({row}){options}', f"f.orc {message}", 0)
 
 
 LONGS = pa.table({"A": pa.array([1], pa.int64()), "T": pa.array([[1]], pa.list_(pa.int64()))})
@@ -180,6 +181,24 @@ BAD: dict[str, Bad] = {
         '{"D": ["2026-01-31", null]}\n{"D": ["31.1.2026"]}\n',
         f'2:1: {ROW}"31.1.2026" is not a value of type date (at D[0])',
         "<D: [date]>",
+    ),
+    "csv, a new column": csv(
+        "A,B,C\n1,2,x\n",
+        f"1:1: {ROW}the header has a new column `C`",
+        "<A: long, B: any>",
+        ", header, failOnNewColumns",
+        rows=0,
+    ),
+    "json, a new field": lines(
+        '{"A": 1}\n{"A": 1, "B.c": null}\n', f"2:1: {ROW}a new field `B.c`", "<A: long>", ", failOnNewColumns"
+    ),
+    "parquet, a new column": parquet(LONGS, "<A: long>", "has a new column `T`", ", failOnNewColumns"),
+    "orc, a new column": orc_file(LONGS, "<A: long>", "has a new column `T`", ", failOnNewColumns"),
+    "json, not written by the pattern": lines(
+        '{"D": ["31.01.2026", null]}\n{"D": ["2026-01-31"]}\n',
+        f'2:1: {ROW}"2026-01-31" is not a value of type date, written as dd.MM.yyyy (at D[0])',
+        "<D: [date]>",
+        ', dateFormat("dd.MM.yyyy")',
     ),
     "json, a number for a timestamp": lines(
         '{"T": 5}\n{"T": "2026-01-31T10:20Z"}\n',
@@ -329,13 +348,14 @@ def zstandard(data: bytes) -> bytes:
             "f.json",
             '[{"A": "31.01.2026"}]',
             "<A: date>; multiline",
-            "`string` reads it, and `parse_date` with a pattern takes the text as one",
+            'an option says how it is written: `dateFormat("dd.MM.yyyy")`, for example; `string` reads it as it is',
         ),
         (
             "f.json",
             '{"A": "31/01/2026 10:00"}',
             "<A: timestamp>",
-            "`string` reads it, and `parse_timestamp` with a pattern takes the text as one",
+            'an option says how it is written: `timestampFormat("dd.MM.yyyy HH:mm")`, for example; '
+            "`string` reads it as it is",
         ),
         ("f.json", '{"A": 1769817600}', "<A: timestamp>", None),
     ],

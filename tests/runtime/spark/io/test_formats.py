@@ -218,13 +218,16 @@ def test_patterns_of_times(
     tmp_path_factory: pytest.TempPathFactory,
     drawn: tuple[tuple[str, str], list[tuple[str, str]]],
 ) -> None:
-    """Dates and timestamps of CSV by a pattern: what does not fit, or is no day, is malformed."""
+    """Dates and timestamps of CSV and of JSON by a pattern: what does not fit, or is no day, is malformed."""
     base = tmp_path_factory.mktemp("patterns")
     (day, moment), rows = drawn
     (base / "f.csv").write_text("".join(f'"{a}","{b}"\n' for a, b in rows))
     options = f'dateFormat("{day}"), timestampFormat("{moment}")'
     assert_same(spark, f'source(csv, "f.csv", ",", type((date, timestamp)), {options})', base)
     assert_same(spark, f'source(csv, "f.csv", ",", {options}, nullValue("01.01.2024"))', base)
+    values = [{"d": a, "l": [{"t": b}, None]} for a, b in rows] + [{"d": None, "l": [{"t": rows[0][1]}]}]
+    (base / "f.json").write_text("\n".join(map(json.dumps, values)))
+    assert_same(spark, f'source(json, "f.json", type(<d: date, l: {{<t: timestamp>}}>), {options})', base)
 
 
 def test_columns_of_all_files(spark: SparkSession, tmp_path: Path) -> None:
@@ -349,7 +352,7 @@ def test_timestamps_of_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_patterns_of_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """Each column of CSV may have its own; the others are written as is said of all."""
+    """Each column of CSV, each field of JSON may have its own; the others are written as is said of all."""
     (tmp_path / "f.csv").write_text(
         "a,b,c\n1.2.2024,2 Mar 2024,3/4/2024 9:05\n1.2.2024,1.2.2024,3/4/2024 9:05\n"
         "1-2-2024,2 Mar 2024,3/4/2024 9:05\n1.2.2024,2 Mar 2024,2024-01-01\n,,\n"
@@ -357,6 +360,19 @@ def test_patterns_of_columns(spark: SparkSession, tmp_path: Path) -> None:
     options = 'header, dateFormat("d MMM yyyy", "b"), dateFormat("d.M.yyyy"), timestampFormat("M/d/yyyy H:mm", "c")'
     rows = assert_same(spark, f'source(csv, "f.csv", ",", type(<a: date, b: date, c: timestamp>), {options})', tmp_path)
     assert len(rows) == 2
+    values = [
+        {"a": ["1.2.2024", "29.2.2024"], "b": "2 Mar 2024", "c": "3/4/2024 9:05"},
+        {"a": ["1.2.2024", "30.2.2024"], "b": "2 Mar 2024", "c": "3/4/2024 9:05"},
+        {"a": ["2 Mar 2024"], "b": "2 Mar 2024"},
+        {"a": [], "b": "1.2.2024"},
+        {"a": [], "b": "2024-03-02"},
+        {"a": [], "c": "2024-01-01 00:00"},
+        {"a": [], "c": 7},
+    ]
+    (tmp_path / "f.json").write_text(json.dumps(values))
+    options = options.replace("header", "multiline")
+    rows = assert_same(spark, f'source(json, "f.json", type(<a: [date], b: date, c: timestamp>), {options})', tmp_path)
+    assert len(rows) == 1
 
 
 SIGNS = ["", "", "-", "+"]
