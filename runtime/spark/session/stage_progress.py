@@ -16,7 +16,7 @@ class StageProgress:
     spark: SparkSession
 
     def said(self) -> str | None:
-        """`stage 3 of 7, 12 of 40 tasks`; None where nothing runs, and where Spark cannot be asked."""
+        """`stage 3 of 7, 12 of 40 tasks`, or `planning`, between the jobs; None where Spark cannot be asked."""
         if jvm.is_remote(self.spark):
             return None
         try:
@@ -26,7 +26,10 @@ class StageProgress:
 
     def _said(self) -> str | None:
         tracker = self.spark.sparkContext.statusTracker()
-        jobs = [tracker.getJobInfo(number) for number in tracker.getActiveJobsIds()]
+        active = tracker.getActiveJobsIds()
+        if not active:
+            return "planning"
+        jobs = [tracker.getJobInfo(number) for number in active]
         stages = [number for job in jobs if job is not None for number in job.stageIds]
         known = [info for info in map(tracker.getStageInfo, stages) if info is not None]
         running = [info for info in known if info.numCompletedTasks < info.numTasks and info.numActiveTasks]
