@@ -261,13 +261,14 @@ class PostgresLog:
         self._look(slot.connection).published().must_be(start["table"], self.address.name, self.spec.span)
         return read
 
-    def taken(self, start: Mapping[str, Any], read: Transactions, reached: int) -> Offset:
-        """The offset behind what was read. Where there is nothing of the table it is `start`, or, so that the server
-        need not keep its log, a place far behind it.
+    def taken(self, start: Mapping[str, Any], read: Transactions, reached: int, upto: int) -> Offset:
+        """The offset behind what was read of the log up to a place. Where there is nothing of the table in all of it,
+        that is `start`, or, so that the server need not keep its log, a place far behind it; where a first part of it
+        has nothing, something may come behind that.
         """
         files = read.files()
         self.found += files
-        if not files and reached - parse_lsn(start["lsn"]) < UNREAD_BYTES:
+        if not files and reached == upto and reached - parse_lsn(start["lsn"]) < UNREAD_BYTES:
             return start
         return {**start, "lsn": lsn_text(reached), "rows": read.rows}
 
@@ -345,7 +346,7 @@ def _followed(reader: PostgresLog, start: Mapping[str, Any], upto: int) -> Offse
     if parse_lsn(start["lsn"]) >= upto:
         return start
     reader.ready(start)
-    return reader.taken(start, reader.read_upto(start, upto, None), upto)
+    return reader.taken(start, reader.read_upto(start, upto, None), upto, upto)
 
 
 def _next(readers: Sequence[tuple[PostgresLog, Any]], most: int | None) -> list[Offset]:
@@ -364,7 +365,7 @@ def _next(readers: Sequence[tuple[PostgresLog, Any]], most: int | None) -> list[
         if (read[i].committed or 0) > reached:  # what is behind the place where another one has its fill
             read[i].discard()
             read[i] = reader.read_upto(start, reached, None)
-    ends = [reader.taken(start, part, reached) for (reader, start), part in zip(readers, read, strict=True)]
+    ends = [reader.taken(start, part, reached, mark.place) for (reader, start), part in zip(readers, read, strict=True)]
     for reader, _ in readers:
         reader.looked = mark.alone(before) if reached == mark.place else None
     return ends

@@ -275,6 +275,23 @@ def test_a_truncated_table(postgresql: Server, table: str, tmp_path: Path) -> No
                 reader.batch()
 
 
+def test_transactions_without_rows(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """As many of them as a batch has changes are passed over, and what comes behind them is read: a table without rows
+    that is truncated is in the log, and nothing comes or goes by it."""
+    with postgresql.connect() as connection:
+        connection.execute(f"CREATE TABLE {table} (k int)".encode())
+        connection.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL".encode())
+        with closing(Reader(spec(postgresql, table, tmp_path, "<k: int>"))) as reader:
+            reader.batch()
+            for _ in range(3):
+                connection.execute(f"TRUNCATE {table}".encode())
+            connection.execute(f"INSERT INTO {table} VALUES (1)".encode())
+            batches = 0
+            while reader.batch(1, is_lost=batches == 1):
+                batches += 1
+            assert [row["k"] for row in reader.held.bag()] == [1]
+
+
 CHANGED = {
     "ALTER TABLE {t} DROP COLUMN b": "has no column b",
     "ALTER TABLE {t} DROP COLUMN b; ALTER TABLE {t} ADD COLUMN b int DEFAULT 7": "the column b of {t} has changed",
