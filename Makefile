@@ -19,7 +19,7 @@ demo: java $(INSTALLED) ## a continuous join, held against an evaluation from sc
 	$(BIN)/python queries/demo.py
 
 # The rooms are seen under mrql/ too, through links: doctests are collected there, and only there.
-test: java $(DOCUMENTED) ## all tests, and the examples in docstrings
+test: java $(DOCUMENTED) ## the tests but the widest, and the examples in docstrings
 	$(BIN)/python -m pytest $(WORKERS) --doctest-modules mrql tests
 
 check: java $(DOCUMENTED) ## what has to be in order before a change goes in
@@ -33,7 +33,8 @@ check: java $(DOCUMENTED) ## what has to be in order before a change goes in
 docs: $(DOCUMENTED) ## the site of docs/, in build/site; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
-soak: java $(INSTALLED) ## generated cases in both engines for so many minutes, with new seeds: make soak MINUTES=60
+soak: java $(INSTALLED) ## the widest tests, and generated cases with new seeds for so many minutes: make soak MINUTES=60
+	$(BIN)/python -m pytest $(WORKERS) --wide -m wide tests
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 bench: java $(INSTALLED) ## measures, and keeps the table in docs/benchmarks.md

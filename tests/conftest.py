@@ -10,6 +10,7 @@ import gc
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from zlib import crc32
@@ -35,6 +36,27 @@ os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--properties-file {shlex.quote(st
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ.setdefault(class_archive.SWITCH, str(Path(__file__).parent.parent / ".pytest_cache" / "classes"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--wide", action="store_true", help="All cases of the tests that are marked as `wide`.")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves most of the wide tests to `make soak`. Who asks for tests by their names gets them."""
+    by_name = config.option.keyword or config.option.markexpr or any("::" in each for each in config.args)
+    if config.option.wide or by_name:
+        return
+    seen: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        wide = item.get_closest_marker("wide")
+        test = item.nodeid.partition("[")[0]
+        keep = 1 if wide is None else wide.kwargs.get("keep")
+        (kept if keep and seen[test] % keep == 0 else left).append(item)
+        seen[test] += 1
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)
 
 
 def pytest_collection_finish() -> None:

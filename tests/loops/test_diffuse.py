@@ -269,6 +269,7 @@ def test_difference(a: float, b: float) -> None:
 # --- Spark --------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("name", "stepwise", "threshold"),
@@ -306,6 +307,7 @@ repeat r = {start}
 """A step that makes nothing of a page that no other has a link to."""
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("start", "steps"),

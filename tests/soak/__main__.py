@@ -1,4 +1,4 @@
-"""Generated cases in both engines for as long as one likes: `make soak MINUTES=60`.
+"""Generated cases in both engines for as long as one likes: `make soak MINUTES=60`, behind all cases of the wide tests.
 
 Each round has a new seed, which is printed. The first case that goes wrong ends the run with the smallest example that
 is found for it, and `python -m tests.soak --seed N` runs the round of that seed again.

@@ -25,6 +25,7 @@ def test_what_goes_up_and_down_is_not_lost() -> None:
     assert megabytes < 0.01
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 def test_what_only_the_steps_of_a_loop_change_stays_in_a_few_runs(spark: SparkSession) -> None:
     """A table of the join in the loop gets nothing from the streams, and once got a run with each batch for ever."""

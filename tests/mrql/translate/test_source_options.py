@@ -98,7 +98,11 @@ TEXT = 'count(source(csv, "f.csv", type(<a: string>), {}));'
     [
         ('source(csv, "f.csv", {})', "a csv source takes type(<id: long, name: string>), header, ", "tagged"),
         ('stream(csv, "f.csv", {})', "a csv stream takes type(<id: long, name: string>), deletions(", "truncate"),
-        ('source(json, "f.json", {})', "a json source takes type(<id: long, name: string>), failOnNewColumns, multiline, ", "header"),
+        (
+            'source(json, "f.json", {})',
+            "a json source takes type(<id: long, name: string>), failOnNewColumns, ",
+            "header",
+        ),
         ('source(parquet, "f", {})', "a parquet source takes type(<id: long, name: string>), allow", "sample"),
         ('source(xml, "f", {{"t"}}, {})', "an xml source takes xpath(a/b)", "type"),
         ('stream(socket, "h:1", {})', "a socket stream takes type(<id: long, name: string>), key(id)", "header"),

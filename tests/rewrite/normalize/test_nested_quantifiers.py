@@ -87,6 +87,7 @@ def rows(draw: st.DrawFn) -> Value:
     return Record({name: draw(weighted((9, values), (1, st.none()))) for name, values in columns.items()})
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("name", ALL)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())

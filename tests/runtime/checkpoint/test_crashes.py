@@ -45,6 +45,7 @@ def test_kills_of_a_view(spark: SparkSession, tmp_path: Path) -> None:
     view_survives(spark, tmp_path, FOLLOWED, Random(2), kills=1, delay=1)
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [LAKES, SNAPSHOTS])
@@ -53,6 +54,7 @@ def test_kills_of_a_view_of_versions(spark: SparkSession, tmp_path: Path, way: s
     view_survives(spark, tmp_path, way, Random(3), kills=1, delay=1)
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 @pytest.mark.slow
 def test_kills_of_a_view_of_logs(spark: SparkSession, tmp_path: Path, postgresql: Server) -> None:

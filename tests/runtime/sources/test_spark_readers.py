@@ -180,6 +180,7 @@ def test_kills_of_a_data_source(tmp_path: Path, name: str) -> None:
     assert source_survives(tmp_path, name, Random(5), engine="reference", batches=40, kills=3, delay=0.1) == 3
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 @pytest.mark.slow
 def test_kills_of_a_data_source_on_spark(tmp_path: Path) -> None:

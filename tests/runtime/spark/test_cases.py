@@ -62,6 +62,7 @@ def _frames(spark: SparkSession, case: Case) -> dict[str, DataFrame]:
     return {name: to_dataframe(spark, case.data[name], t) for name, t in case.streams.items() if name in case.reads}
 
 
+@pytest.mark.wide(keep=3)
 @pytest.mark.parametrize("together", list(_batches()), ids=lambda together: together[0].name)
 def test_answers(spark: SparkSession, together: tuple[Case, ...]) -> None:
     """Each query of the batch has its value."""

@@ -401,6 +401,7 @@ LEAK_QUERIES = [
 ]
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(("text", "batches"), LEAK_QUERIES)
 def test_no_rdds_are_left_behind(spark: SparkSession, text: str, batches: int) -> None:

@@ -90,6 +90,7 @@ def batches(count: int, seed: int) -> list[dict[str, tuple[list[Row], list[Row]]
     return found
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("name", QUERIES)
 def test_answers_and_changes(spark: SparkSession, name: str) -> None:
     """They are the reference's, after each batch."""

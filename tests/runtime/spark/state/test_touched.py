@@ -58,6 +58,7 @@ def test_a_batch_that_is_taken_back_says_nothing(spark: SparkSession) -> None:
         assert apply(spark, view, [(3, 1)], [])
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize(
     "text",
     [

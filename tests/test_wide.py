@@ -1,0 +1,32 @@
+"""Of the wide tests `make test` runs a part, and `make soak` all cases."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FILE = "tests/runtime/spark/test_static_tables.py"
+WIDE = "test_what_is_deleted_beside_a_table_is_gone"
+
+
+def collected(*arguments: str) -> list[str]:
+    """The cases of a wide test that run."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    return [line for line in done.stdout.splitlines() if WIDE in line]
+
+
+def test_a_part_of_the_cases_runs() -> None:
+    """The first of each three, and all of them where they are asked for."""
+    cases = collected("--wide", FILE)
+    assert len(cases) > 9
+    assert collected(FILE) == cases[::3]
+
+
+@pytest.mark.parametrize("arguments", [(FILE, "-k", WIDE), (f"{FILE}::{WIDE}",)], ids=["-k", "a name"])
+def test_who_asks_by_name_gets_all(arguments: tuple[str, ...]) -> None:
+    assert collected(*arguments) == collected("--wide", FILE)
