@@ -196,6 +196,12 @@ class TextOptions:
         written = self.time_format(t, column)
         return None if written is None else field_pattern(written, t)
 
+    def usual_text(self, text: str, t: Type, column: str) -> str | None:
+        """A text as a value of a column of a type is written where no pattern says how; None where one says it, and the
+        text is not written by it."""
+        pattern = self.time_pattern(t, column)
+        return text if pattern is None else pattern.canonical(text)
+
 
 AS_USUAL = TextOptions()
 """Where nothing is said of how they are written."""
@@ -231,7 +237,8 @@ class SourceSpec:
     header: bool = False
     missing_columns: bool = False
     no_new_columns: bool = False
-    """Whether what has a column that is none of the rows is malformed, and the type of these gets no column more."""
+    """Whether a file, or a row, with a column that the rows do not have is malformed. A type that was found does not
+    get it either."""
     multiline: bool = False
     truncate_timestamps: bool = False
     """Whether timestamps of nanoseconds are read as those of the microsecond that they are in."""

@@ -145,8 +145,11 @@ def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malfor
         if wrong is not None:
             hint = _hint(name, wanted, have, spec)
             return Malformed(file, None, f"has a {wrong} that {wrong.wrong}", hint=hint)
-    new = first_new(_in_the_language(schema) if spec.of_all_files else schema.names, spec.row.names, spec)
-    return None if new is None else Malformed(file, None, f"has a new column `{new}`", hint=IS_NEW)
+    if spec.no_new_columns:
+        names = _in_the_language(schema) if spec.of_all_files else schema.names
+        if (new := first_new(names, spec.row.names)) is not None:
+            return Malformed(file, None, f"has a new column `{new}`", hint=IS_NEW)
+    return None
 
 
 def _in_the_language(schema: pa.Schema) -> list[str]:

@@ -195,7 +195,7 @@ def columns_of(spec: SourceSpec, file: Path) -> tuple[Column, ...] | Malformed:
             reason = _no_such(name, names) if name not in names else f"the header has the column `{name}` twice"
             hint = None if name in names or _alike(name, names) else MAY_LACK
             return Malformed(file, number, shown(reason), shown(text), hint)
-    if (new := first_new(names, [column.name for column in spec.columns], spec)) is not None:
+    if spec.no_new_columns and (new := first_new(names, [column.name for column in spec.columns])) is not None:
         return Malformed(file, number, shown(f"the header has a new column `{new}`"), shown(text), IS_NEW)
     return tuple(Column(name if name in wanted else f"column {n}", wanted.get(name)) for n, name in enumerate(names))
 

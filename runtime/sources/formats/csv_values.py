@@ -54,8 +54,7 @@ def value_of(field: str, t: Type, column: str, options: TextOptions = AS_USUAL) 
         if t == ty.BOOL:
             found = {"true": True, "false": False}.get(field.lower())
         elif t in (ty.DATE, ty.TIMESTAMP):
-            pattern = options.time_pattern(t, column)
-            written = field if pattern is None else pattern.canonical(field)
+            written = options.usual_text(field, t, column)
             found = None if written is None else convert(written, t)
         elif t == ty.BYTES:
             found = from_base64(field)

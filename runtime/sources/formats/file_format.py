@@ -24,9 +24,9 @@ IS_NEW = "without `failOnNewColumns` it is not read, or becomes one of the rows 
 """The hint for a column that the rows do not have."""
 
 
-def first_new(names: Iterable[str], known: Collection[str], spec: SourceSpec) -> str | None:
-    """The first column that is none of the rows, where there is to be none."""
-    return next((name for name in names if name not in known), None) if spec.no_new_columns else None
+def first_new(names: Iterable[str], known: Collection[str]) -> str | None:
+    """The first column that is none of the rows, which is wrong where there are to be none (`no_new_columns`)."""
+    return next((name for name in names if name not in known), None)
 
 
 def nothing_wrong(spec: SourceSpec, file: Path) -> Malformed | None:

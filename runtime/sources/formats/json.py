@@ -49,10 +49,7 @@ def read_json(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Va
         if not text.strip(" \t"):
             continue
         try:
-            if spec.changes is None:
-                yield _as_row(_json_of(line), spec.row, spec), 1
-            else:
-                yield from [*_changes_of(_json_of(line), spec)]
+            yield from _rows_of(_json_of(line), spec)
         except ValueError as error:
             reason = f"{error} in one line: {OF_A_DOCUMENT}" if text.strip() in _OPENED else str(error)
             hint = OF_A_DOCUMENT if number == 1 and text.startswith("[{") and text not in _OPENED else None
@@ -90,10 +87,7 @@ def _read_document(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tup
         return
     for number, element in enumerate(document, start=1):
         try:
-            if spec.changes is None:
-                yield _as_row(element.value, spec.row, spec), 1
-            else:
-                yield from [*_changes_of(element.value, spec)]
+            yield from _rows_of(element.value, spec)
         except ValueError as error:
             reason = f"{error} (element {number})"
             reject(Malformed(file, element.line, reason, element.text, _row_hint(error)))
@@ -111,6 +105,14 @@ def check_json(spec: SourceSpec, file: Path) -> Malformed | None:
     """What is wrong with a document."""
     document = document_in(file) if spec.multiline else None
     return document if isinstance(document, Malformed) else None
+
+
+def _rows_of(value: Json, spec: SourceSpec) -> Sequence[tuple[Value, int]]:
+    """The row that a value is, or what comes and goes by one that is a change, each with its weight.
+
+    Raises: ValueError where it is neither.
+    """
+    return [(_as_row(value, spec.row, spec), 1)] if spec.changes is None else [*_changes_of(value, spec)]
 
 
 def _changes_of(value: Json, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
@@ -145,7 +147,7 @@ def _as_row(value: Json, t: Type, spec: SourceSpec) -> Value:
         raise ValueError(f"null is not a value of type {t}")
     if not (isinstance(value, dict) and isinstance(t, ty.RecordType)):
         return held(value, t)
-    if (new := first_new(value, t.names, spec)) is not None:
+    if spec.no_new_columns and (new := first_new(value, t.names)) is not None:
         raise NewField(f"a new field `{new}`")
     if spec.texts == AS_USUAL:
         return held(value, t)
@@ -156,10 +158,9 @@ def _field(value: Json, t: Type, name: str, texts: TextOptions) -> Value:
     """A field of a row, in which dates and timestamps are written as is said."""
 
     def read_text(text: str, t: ty.Basic) -> Value:
-        pattern = texts.time_pattern(t, name)
-        written = text if pattern is None else pattern.canonical(text)
+        written = texts.usual_text(text, t, name)
         if written is None:
-            raise EvaluationError(f'"{text}" is not written as {pattern}')
+            raise EvaluationError(f'"{text}" is not written as {texts.time_format(t, name)}')
         return parse_atom(written, t)
 
     try:
