@@ -34,7 +34,7 @@ docs: $(DOCUMENTED) ## the site of docs/, in build/site; a link that leads nowhe
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 soak: java $(INSTALLED) ## the widest tests, and generated cases with new seeds for so many minutes: make soak MINUTES=60
-	$(BIN)/python -m pytest $(WORKERS) --wide -m wide tests
+	$(BIN)/python -m pytest $(WORKERS) -m wide tests
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 bench: java $(INSTALLED) ## measures, and keeps the table in docs/benchmarks.md

@@ -38,14 +38,9 @@ sys.dont_write_bytecode = False
 os.environ.setdefault(class_archive.SWITCH, str(Path(__file__).parent.parent / ".pytest_cache" / "classes"))
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--wide", action="store_true", help="All cases of the tests that are marked as `wide`.")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves most of the wide tests to `make soak`. Who asks for tests by their names gets them."""
-    by_name = config.option.keyword or config.option.markexpr or any("::" in each for each in config.args)
-    if config.option.wide or by_name:
+    """Leaves most of the wide tests to `make soak`. Who asks for tests by their names or marks gets them."""
+    if config.option.keyword or config.option.markexpr or any("::" in each for each in config.args):
         return
     seen: Counter[str] = Counter()
     kept, left = [], []

@@ -22,11 +22,11 @@ def collected(*arguments: str) -> list[str]:
 
 def test_a_part_of_the_cases_runs() -> None:
     """The first of each three, and all of them where they are asked for."""
-    cases = collected("--wide", FILE)
+    cases = collected("-m", "wide", FILE)
     assert len(cases) > 9
     assert collected(FILE) == cases[::3]
 
 
 @pytest.mark.parametrize("arguments", [(FILE, "-k", WIDE), (f"{FILE}::{WIDE}",)], ids=["-k", "a name"])
 def test_who_asks_by_name_gets_all(arguments: tuple[str, ...]) -> None:
-    assert collected(*arguments) == collected("--wide", FILE)
+    assert collected(*arguments) == collected("-m", "wide", FILE)
