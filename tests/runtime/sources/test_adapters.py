@@ -6,7 +6,6 @@ import itertools
 import json
 import secrets
 import socket
-import time
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -27,6 +26,7 @@ from mrql.testing import check_adapter
 from tests.runtime.checkpoint.streams import Stream, batch_answer
 from tests.support.adapters import Forgetful, Numbers, Restless, Texts, Twice
 from tests.support.postgresql import Server
+from tests.support.waiting import wait
 
 NUMBER = parse_type("<n: long>")
 
@@ -277,14 +277,6 @@ def test_lines_of_a_socket() -> None:
             wait(lambda: again.latest(3, None) == 4)
             assert list(again.read(3, 4)) == [("d", 1)]
         again.close()
-
-
-def wait(until: Callable[[], bool]) -> None:
-    """Waits for what another thread does."""
-    patience = time.monotonic() + 30
-    while not until():
-        assert time.monotonic() < patience
-        time.sleep(0.005)
 
 
 def test_nobody_answers(tmp_path: Path) -> None:

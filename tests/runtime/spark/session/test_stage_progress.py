@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import re
-import time
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 from pyspark.sql import SparkSession
 
 from mrql.runtime.spark.session.stage_progress import StageProgress
+from tests.support.waiting import wait
 
 pytestmark = pytest.mark.spark
 
 
 def test_what_is_said(spark: SparkSession) -> None:
-    """Before a job and behind it a plan is made; in between there are its stages."""
-    progress = StageProgress(spark)
-    assert progress.said() == "planning"
-    rows = spark.range(2, numPartitions=2).selectExpr("java_method('java.lang.Thread', 'sleep', 1500L + id) AS slept")
-    job = Thread(target=rows.collect)
+    """Before a job and behind it a plan is made; in between there are its stages. Spark tells of them some time later,
+    so that there are jobs until it has."""
+    progress, seen = StageProgress(spark), Event()
+    rows = spark.range(2, numPartitions=2).selectExpr("java_method('java.lang.Thread', 'sleep', 1000L + id) AS slept")
+
+    def work() -> None:
+        while not seen.is_set():
+            rows.collect()
+
+    wait(lambda: progress.said() == "planning")
+    job = Thread(target=work)
     job.start()
-    found = set()
-    while job.is_alive():
-        found.add(progress.said())
-        time.sleep(0.05)
-    assert any(re.fullmatch("stage 1 of 1, [01] of 2 tasks", said) for said in found if said is not None), found
-    assert progress.said() == "planning"
+    try:
+        wait(lambda: re.fullmatch("stage 1 of 1, [01] of 2 tasks", progress.said() or "") is not None)
+    finally:
+        seen.set()
+        job.join()
+    wait(lambda: progress.said() == "planning")
