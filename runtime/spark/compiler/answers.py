@@ -8,11 +8,12 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.terms import OrderBy, Take, Term
+from mrql.algebra.terms import OrderBy, Prim, Take, Term
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.compiler.order import order, top
 from mrql.runtime.spark.compiler.single_values import listed
+from mrql.runtime.spark.compiler.windows import is_over_rows, sorted_over_rows
 from mrql.runtime.spark.expressions.casts import unsigned
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, is_taken_apart, labels, part, quote, to_sql
@@ -41,6 +42,8 @@ def answer_rows(compiler: RelationCompiler, term: Term, rows: int | None = None)
     match term:
         case OrderBy() | Take(_, OrderBy()):
             return _ordered(compiler, term, alone=rows is not None and rows <= SORTED_ALONE_MAX_ROWS)
+        case Prim() if is_over_rows(term):
+            return output_rows(sorted_over_rows(compiler, term))
         case _ if isinstance(term.type, ty.ListType):
             return output_rows(listed(compiler, term))
         case _:

@@ -58,6 +58,7 @@ from mrql.runtime.spark.compiler.order import top
 from mrql.runtime.spark.compiler.row_values import attached
 from mrql.runtime.spark.compiler.single_values import listed
 from mrql.runtime.spark.compiler.trace import trace
+from mrql.runtime.spark.compiler.windows import is_over_rows, over_rows
 from mrql.runtime.spark.expressions.casts import cast
 from mrql.runtime.spark.expressions.expressions import Environment, Expressions
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, bind, part, quote, with_columns
@@ -140,7 +141,7 @@ class RelationCompiler:
                 trace(self, term)
                 return self.bag(inner)
             case Prim() if self.reads(term):
-                return listed(self, term)
+                return over_rows(self, term) if is_over_rows(term) else listed(self, term)
             case Cast(source, _) if self.reads(source):
                 frame = self.bag(source)
                 return attrs.evolve(frame, value=cast(frame.value, element_type(source), element_type(term), ""))

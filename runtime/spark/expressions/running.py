@@ -29,16 +29,26 @@ from mrql.runtime.spark.expressions.layout import sql_type
 
 @attrs.frozen
 class PrefixScan:
-    """How values become what is merged, how two of these merge, and what is read from one; in SQL."""
+    """How values become what is merged, how two of these merge, how all of a window do, and what is read from one; in
+    SQL."""
 
     unit: Callable[[str], str]
     merge: Callable[[str, str], str]
+    over: Callable[[str, str], str]
     value: Callable[[str], str]
 
 
 def running_sql(function: Function, t: Type, pairs: str, fresh: Fresh, at: str) -> str:
     """One of the functions that add up on the way, of a list of pairs of this type."""
     return _scanned(_SCANS[function.name](beside(t), at), pairs, fresh)
+
+
+def running_over_sql(
+    function: Function, pairs: Type, value: str, window: str, at: str
+) -> tuple[str, Callable[[str], str]]:
+    """The same of the values of a window of Spark's: what is kept of them, and how the result is read from it."""
+    scan = _SCANS[function.name](beside(pairs), at)
+    return scan.over(value, window), scan.value
 
 
 def _scanned(scan: PrefixScan, pairs: str, fresh: Fresh) -> str:
@@ -67,7 +77,11 @@ def _in_parts(units: Mapping[str, str], types: Mapping[str, str], value: Callabl
     def merge(a: str, b: str) -> str:
         return _struct({name: f"CAST({a}.{name} + {b}.{name} AS {types[name]})" for name in units})
 
-    return PrefixScan(unit, merge, value)
+    def over(x: str, window: str) -> str:
+        parts = {name: f"sum(CAST({part.format(x=x)} AS {types[name]})) {window}" for name, part in units.items()}
+        return _struct({name: f"CAST({total} AS {types[name]})" for name, total in parts.items()})
+
+    return PrefixScan(unit, merge, over, value)
 
 
 def _struct(parts: Mapping[str, str]) -> str:
@@ -118,14 +132,15 @@ def _decimal_sum(t: ty.DecimalType, c: str, at: str) -> str:
     return f"CAST({Halves(t).value(f'{c}.l', f'{c}.h', at)} AS {sql_type(sum_of_many(t))})"
 
 
-def _extreme(better: str) -> Callable[[Type, str], PrefixScan]:
-    """`least` and `greatest` skip what is missing."""
-    return lambda t, at: PrefixScan(lambda x: x, lambda a, b: f"{better}({a}, {b})", lambda c: c)
+def _extreme(better: str, best: str) -> Callable[[Type, str], PrefixScan]:
+    """`least`, `greatest` and the aggregations skip what is missing."""
+    scan = PrefixScan(lambda x: x, lambda a, b: f"{better}({a}, {b})", lambda x, w: f"{best}({x}) {w}", lambda c: c)
+    return lambda t, at: scan
 
 
 _SCANS: Mapping[str, Callable[[Type, str], PrefixScan]] = {
     RUNNING_SUM.name: _sum,
     RUNNING_AVG.name: _average,
-    RUNNING_MIN.name: _extreme("least"),
-    RUNNING_MAX.name: _extreme("greatest"),
+    RUNNING_MIN.name: _extreme("least", "min"),
+    RUNNING_MAX.name: _extreme("greatest", "max"),
 }
