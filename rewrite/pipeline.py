@@ -192,52 +192,53 @@ NORMALIZE: tuple[TermPass, ...] = (
 
 # --- incrementalize -----------------------------------------------------------------------------
 
-CONSTANT: AnyPass = Pass(
-    "constant",
-    hoist_static_loops,
-    "ours",
-    "the loop reads static tables alone, is a bag, and has no free variable",
+INCREMENTALIZE: tuple[AnyPass, ...] = (
+    Pass(
+        "constant",
+        hoist_static_loops,
+        "ours",
+        "the loop reads static tables alone, is a bag, and has no free variable",
+    ),
+    Pass(
+        "derive",
+        derive,
+        "[MRQL] §9, [DBSP] Prop. 3.2",
+        "a part has no free variable, and merges: by key, as one total, or as a bag that is linear in its streams; "
+        "what may fail and stands under a condition is no part; what is below a part and does not merge is a derived "
+        "stream",
+    ),
+    Pass(
+        "lineage",
+        lineage,
+        "[MRQL] §8 Alg. 1",
+        "the normal form of Def. 2; the sides of a join are annotated only where it joins them element by element",
+    ),
+    Pass(
+        "split",
+        split,
+        "[MRQL] §9, §11",
+        "a component names no stream and nothing that is bound in the function, and merges in each group that it uses: "
+        "with a group, where rows may be deleted; what may fail and stands under a condition is none",
+    ),
+    Pass(
+        "prune",
+        prune_lineage,
+        "ours",
+        "h is an annotated homomorphism ([MRQL] Theorem 1): the merge inferred for it is that of its components",
+    ),
+    Pass(
+        "feeds",
+        multilinear,
+        "[DBSP] Thm 3.4, [CU] §3",
+        "the rows of h are linear in each occurrence of a stream, the others unchanged",
+    ),
+    Pass(
+        "answer",
+        keyed_answer,
+        "[MRQL] Def. 4, §9",
+        "the state is h pruned: of what the answer does to its annotated state, the part that does not merge is left",
+    ),
 )
-DERIVE: AnyPass = Pass(
-    "derive",
-    derive,
-    "[MRQL] §9, [DBSP] Prop. 3.2",
-    "a part has no free variable, and merges: by key, as one total, or as a bag that is linear in its streams; what "
-    "may fail and stands under a condition is no part; what is below a part and does not merge is a derived stream",
-)
-LINEAGE: AnyPass = Pass(
-    "lineage",
-    lineage,
-    "[MRQL] §8 Alg. 1",
-    "the normal form of Def. 2; the sides of a join are annotated only where it joins them element by element",
-)
-SPLIT: AnyPass = Pass(
-    "split",
-    split,
-    "[MRQL] §9, §11",
-    "a component names no stream and nothing that is bound in the function, and merges in each group that it uses: "
-    "with a group, where rows may be deleted; what may fail and stands under a condition is none",
-)
-PRUNE: AnyPass = Pass(
-    "prune",
-    prune_lineage,
-    "ours",
-    "h is an annotated homomorphism ([MRQL] Theorem 1): the merge inferred for it is that of its components",
-)
-FEEDS: AnyPass = Pass(
-    "feeds",
-    multilinear,
-    "[DBSP] Thm 3.4, [CU] §3",
-    "the rows of h are linear in each occurrence of a stream, the others unchanged",
-)
-ANSWER: AnyPass = Pass(
-    "answer",
-    keyed_answer,
-    "[MRQL] Def. 4, §9",
-    "the state is h pruned: of what the answer does to its annotated state, the part that does not merge is left",
-)
-
-INCREMENTALIZE: tuple[AnyPass, ...] = (CONSTANT, DERIVE, LINEAGE, SPLIT, PRUNE, FEEDS, ANSWER)
 """From the normal form to a plan.
 
 `derive` reads the query from the top, and runs those after it on each part that merges: a bag and a total have no
@@ -321,7 +322,8 @@ def plan_query(term: Term, options: PlanOptions = DEFAULT) -> Trace:
             break
         # No fixpoints after all: what they find comes back to them by way of other stages.
         around += found
-    steps.check_plan(DERIVE, plan)
+    _, derivation, *_ = INCREMENTALIZE
+    steps.check_plan(derivation, plan)
     for rule in OPTIMIZE:
         plan = optimized.run_plan(rule, plan)
     return Trace((*prepared.runs, *steps.runs, *optimized.runs), plan)
@@ -345,15 +347,16 @@ def _incrementalized(query: Term, options: PlanOptions, around: list[Repeat], st
 
     term = normalized(ways.term)
     opened = [loop.with_terms(_on(loop, normalized)) for loop in ways.opened]
-    normal, tables = CONSTANT.run(term, taken_names(query))
-    steps.check(CONSTANT, normal, term.type)
-    steps.note(Phase.INCREMENTALIZE, CONSTANT, term, normal)
+    constant, derivation, annotate, divide, prune, feeds, answer = INCREMENTALIZE
+    normal, tables = constant.run(term, taken_names(query))
+    steps.check(constant, normal, term.type)
+    steps.note(Phase.INCREMENTALIZE, constant, term, normal)
     inside = Steps(options.checked)
-    plan: Plan = DERIVE.run(
+    plan: Plan = derivation.run(
         normal,
         query,
         options.shrinking | options.keyed.keys(),
-        passes=PartPasses(LINEAGE, SPLIT, PRUNE, FEEDS, ANSWER, LOOPS[LoopStrategy.EXACT]),
+        passes=PartPasses(annotate, divide, prune, feeds, answer, LOOPS[LoopStrategy.EXACT]),
         steps=inside,
         loops=opened,
         exact=options.strategy is LoopStrategy.EXACT,
@@ -362,7 +365,7 @@ def _incrementalized(query: Term, options: PlanOptions, around: list[Repeat], st
     trusted = options.trusted & plan.shrinking - options.keyed.keys()
     keyed = {name: key for name, key in sorted(options.keyed.items()) if name in plan.shrinking}
     plan = attrs.evolve(plan, trusted=trusted, keyed=keyed, loops=tables, ways=ways.chosen)
-    steps.note(Phase.INCREMENTALIZE, DERIVE, normal, plan)
+    steps.note(Phase.INCREMENTALIZE, derivation, normal, plan)
     steps.runs += inside.runs
     return plan
 

@@ -127,7 +127,7 @@ class _Deriver:
         self.passes = passes
         self.steps = steps
         self.stages: list[Stage] = []
-        self.feeds = Feeds(names, passes.feeds.run)
+        self.feeds = Feeds(names, self.multilinear)
         self.streams = DerivedStreams(names, shrinking, self.stages, self.visit, threshold)
 
     def visit(self, term: Term, is_guarded: bool = False) -> Term:
@@ -238,6 +238,12 @@ class _Deriver:
         self.steps.check(rule, after)
         return after
 
+    def multilinear(self, rows: Term) -> Multilinear:
+        """The rows of a feed, taken apart into what they are linear in."""
+        made: Multilinear = self.passes.feeds.run(rows)
+        self.steps.check(self.passes.feeds, made.body, rows.type)
+        return made
+
     def answer(self, state: Var, key: Pattern, parts: tuple[Part, ...], rest: Term, wanted: Type) -> Term:
         """What is asked of a part, over its state, and over those of the parts in it."""
         made = self.passes.answer.run(state, key, parts, rest)
@@ -249,6 +255,7 @@ class _Deriver:
     def unrolled(self, loop: Repeat) -> Term:
         value = self.passes.unroll.run(loop, self.streams.step)
         self.steps.check(self.passes.unroll, value, loop.type)
+        self.steps.note(Phase.INCREMENTALIZE, self.passes.unroll, loop, value, "a loop")
         return value
 
     def note(self, derivation: Derivation, stage: Stage) -> None:

@@ -27,9 +27,9 @@ def share_totals(plan: Plan) -> Plan:
     """The plan with its totals over the same rows in one stage.
 
     >>> from mrql.algebra.notation.parser import parse
-    >>> from mrql.rewrite.pipeline import DERIVE, plan_query
+    >>> from mrql.rewrite.pipeline import plan_query
     >>> runs = plan_query(parse("(reduce(+, S), reduce(max, S))", {"S": "{long}"})).runs
-    >>> (derived,) = (run.after for run in runs if run.rule is DERIVE)
+    >>> (derived,) = (run.after for run in runs if run.rule.name == "derive")
     >>> [stage.merge for stage in share_totals(derived).stages][0]
     ProductMonoid(items=(Aggregate(op=<Op.SUM: '+'>), Aggregate(op=<Op.MAX: 'max'>)))
     """

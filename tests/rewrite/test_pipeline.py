@@ -19,6 +19,7 @@ from mrql.algebra.notation.parser import parse
 from mrql.algebra.terms import Lit, Term, Var
 from mrql.algebra.types import LONG
 from mrql.rewrite import pipeline
+from mrql.rewrite.analysis.multilinear import Multilinear
 from mrql.rewrite.passes import PLAN, QUERY, AnyPass, Pass, PassRun, Phase, Trace
 from mrql.rewrite.pipeline import (
     INCREMENTALIZE,
@@ -73,8 +74,9 @@ def test_a_trace_has_the_passes_of_each_phase_in_order(name: str) -> None:
     runs = all_traces()[name].runs
     phases = [run.phase for run in runs]
     assert phases == sorted(phases, key=list(Phase).index)
+    unrolled = (Phase.INCREMENTALIZE, LOOPS[LoopStrategy.EXACT])  # chosen before, and made where its parts are
     for run in runs:
-        assert run.rule in BY_PHASE[run.phase]
+        assert run.rule in BY_PHASE[run.phase] or (run.phase, run.rule) == unrolled
     for phase in (Phase.PREPARE, Phase.NORMALIZE):
         assert [run.rule for run in runs if run.phase is phase and run.subject == QUERY] == [*BY_PHASE[phase]]
     assert [run.rule for run in runs if run.subject == PLAN] == [*OPTIMIZE]
@@ -196,6 +198,28 @@ def test_a_pass_inside_derive_is_traced(name: str) -> None:
     with replaced(rule, counted):
         trace = plan_query(query)
     assert len(given) == len([each for each in trace.runs if each.rule is rule]) == 2
+
+
+@pytest.mark.parametrize("name", [rule.name for rule in INCREMENTALIZE])
+def test_what_runs_is_what_the_tuple_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass in the place of another one is run instead of it."""
+    query = mrql.compile(NESTED, **EDGES).term
+
+    def fails(*args: Any, **options: Any) -> Any:
+        raise InternalError("test", name)
+
+    instead = tuple(attrs.evolve(rule, run=fails) if rule.name == name else rule for rule in INCREMENTALIZE)
+    monkeypatch.setattr(pipeline, "INCREMENTALIZE", instead)
+    with pytest.raises(InternalError, match=f"test: {name}"):
+        planned(query)
+
+
+def test_the_feeds_are_checked() -> None:
+    """Each is of the type of the rows that it was made of."""
+    query = mrql.compile(NESTED, **EDGES).term
+    wrong = Multilinear(Lit(1, LONG), ())
+    with replaced(named("feeds"), lambda *_: wrong), pytest.raises(InternalError, match="error in feeds: the type"):
+        planned(query)
 
 
 @pytest.mark.parametrize("name", ["lineage", "prune", "answer"])
