@@ -49,8 +49,8 @@ class ReferenceEngine:
     def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
         before = self.view.answer() if changes else None
         deltas = {stream: self._change(stream, arrived) for stream, arrived in batch.items()}
-        self.view.apply(deltas)
-        put(ReferenceAnswer(self.view.answer(), before, self.plan.answer.type))
+        with self.view.applied(deltas):
+            put(ReferenceAnswer(self.view.answer(), before, self.plan.answer.type))
 
     def _change(self, stream: str, arrived: Iterable[Part]) -> Arriving:
         rows = (change for part in arrived for change in self._rows(self.sources[stream], part))
@@ -107,7 +107,7 @@ def reference_operators(
         operator.id: OperatorActivity(
             _rows_out(operator, view),
             state=None if operator.kind is OperatorKind.INDEX else sizes.get(operator.id),
-            milliseconds=view.milliseconds.get(operator.id),
+            milliseconds=view.batch.milliseconds.get(operator.id),
         )
         for operator in circuit.operators
     }
@@ -126,6 +126,6 @@ def _rows_out(operator: Operator, view: ReferenceView) -> int | None:
         case OperatorKind.JOIN | OperatorKind.FILTER_MAP if state is not None:
             return state.given.get(operator.feed or 0, 0)
         case OperatorKind.DIFFERENTIATE | OperatorKind.DELAY:
-            return view.passed_on.get(operator.id, 0)
+            return view.batch.passed_on.get(operator.id, 0)
         case _:
             return None

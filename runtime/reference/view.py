@@ -6,7 +6,8 @@ time. It needs no Java, and serves `--engine reference`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeAlias
 
@@ -25,6 +26,7 @@ from mrql.runtime.engine.residual import Residual, divided, unlike
 from mrql.runtime.engine.stopwatch import timed
 from mrql.runtime.reference import join_inputs
 from mrql.runtime.reference.stage_state import Share, StageState
+from mrql.runtime.reference.transaction import BatchActivity, all_or_nothing
 from mrql.runtime.sources.current_rows import CurrentRows
 
 Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]
@@ -49,13 +51,8 @@ class ReferenceView:
             self.tables[name] = evaluate(loop, self.tables)
         self.states = [StageState(stage) for stage in plan.stages]
         self.circuit = circuit_of(plan)
-        self.milliseconds: dict[str, float] = {}
-        """How long the last batch has taken for each operator, by its id; for what a stage keeps together, under the
-        stage's name."""
-        self.passed_on: dict[str, int] = {}
-        """How many rows the last batch has changed of each stream, derived ones included."""
-        self.fed: dict[str, int] = {}
-        """How many rows its steps have fed to each bag of a loop that is carried over."""
+        self.batch = BatchActivity()
+        """What the last batch was."""
         self.derived: dict[str, ZSet] = {}
         """The derived streams as they were after the last batch."""
         self.present: dict[str, ZSet] = {}
@@ -65,8 +62,6 @@ class ReferenceView:
         """What those would begin with now."""
         self.current: dict[str, CurrentRows] = {}
         """What there is of each key of the streams whose rows replace each other."""
-        self.residual = Residual()
-        """Of the loops that are carried over, and of what is withheld."""
         # A total is there from the start, and what is derived from it too.
         if start:
             self.resume((), {})
@@ -87,7 +82,7 @@ class ReferenceView:
                 below = self._carry_over(loop, built, changes, partial(self._resume, kept=kept))
             built |= below
         self._resume({state.stage.name for state in self.states} - built, changes, kept)
-        self.residual = self.residual.and_also(self._residual())
+        self.batch.residual = self.batch.residual.and_also(self._residual())
 
     def _resume(self, names: Collection[str], changes: dict[str, ZSet], kept: Collection[str]) -> None:
         for state in self.states:
@@ -118,19 +113,22 @@ class ReferenceView:
             which row replaces which; UserError when the query has no value for the data. The states are then as they
             were.
         """
-        states = [(state, state.snapshot()) for state in self.states]
-        saved = dict(self.derived), self.present, dict(self.starts)
-        current = self.current
-        try:
+        with self.applied(deltas):
+            pass
+
+    @contextmanager
+    def applied(self, deltas: Mapping[str, Arriving]) -> Iterator[None]:
+        """The same, for a batch that counts only where all goes well in the block too."""
+        with all_or_nothing(self):
             changes = self._net(deltas)
             self._record(changes)
             self._go_through(changes)
-        except BaseException:
-            for state, before in states:
-                state.restore(before)
-            self.derived, self.present, self.starts = saved
-            self.current = current
-            raise
+            yield
+
+    @property
+    def residual(self) -> Residual:
+        """How far the answer may be off after the last batch."""
+        return self.batch.residual
 
     def _net(self, arriving: Mapping[str, Arriving]) -> dict[str, ZSet]:
         """A batch as it changes the streams: where rows replace others, with these taken away."""
@@ -148,18 +146,17 @@ class ReferenceView:
 
     def _go_through(self, changes: dict[str, ZSet]) -> None:
         """Merges a batch stage by stage; loops that are carried over come to rest before their values are read."""
-        self.residual = Residual()
+        self.batch = BatchActivity()
         for state in self.states:
             state.touched_keys.clear()
             state.changed.clear()
             state.given.clear()
-        self.milliseconds, self.fed = {}, {}
         merged: frozenset[str] = frozenset()
         for loop in self.plan.feedbacks:
             merged |= self._carry_over(loop, merged, changes, self._merge)
         self._merge({state.stage.name for state in self.states} - merged, changes)
-        self.passed_on = {name: rows.size for name, rows in changes.items()} | self.fed
-        self.residual = self.residual.and_also(self._residual())
+        self.batch.passed_on = {name: rows.size for name, rows in changes.items()} | self.batch.fed
+        self.batch.residual = self.batch.residual.and_also(self._residual())
 
     def _carry_over(
         self, loop: Feedbacks, merged: frozenset[str], changes: dict[str, ZSet], merge: Merge
@@ -212,11 +209,11 @@ class ReferenceView:
         if loop.loop.limit is None and any(map(len, due.values())):
             raise endless(loop.loop)
         for _, residual in found.values():
-            self.residual = self.residual.and_also(residual)
+            self.batch.residual = self.batch.residual.and_also(residual)
 
     def _note_fed(self, fed: Mapping[str, ZSet]) -> None:
         for name, rows in fed.items():
-            self.fed[name] = self.fed.get(name, 0) + rows.size
+            self.batch.fed[name] = self.batch.fed.get(name, 0) + rows.size
         self.present = {**self.present, **{name: self.present.get(name, ZSet()) + rows for name, rows in fed.items()}}
 
     def _new_of_start(self, part: Feedback) -> ZSet:
@@ -228,7 +225,7 @@ class ReferenceView:
         return unlike(after - before, known, element_type(part.fed)) if len(known) else after
 
     def _divided(self, part: Feedback, threshold: Threshold) -> tuple[ZSet, Residual]:
-        with timed(self.milliseconds, part.fed.name):
+        with timed(self.batch.milliseconds, part.fed.name):
             pending = ZSet.of(self._bag(part.value)) - self.present.get(part.fed.name, ZSet())
             return divided(pending, element_type(part.fed), threshold)
 
@@ -253,12 +250,12 @@ class ReferenceView:
     def _step_all(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
         for i, feed in enumerate(state.stage.feeds):
             self._step(state, i, feed, changes)
-        with timed(self.milliseconds, state.stage.name):
+        with timed(self.batch.milliseconds, state.stage.name):
             state.compact()
 
     def answer(self) -> Value:
         """The answer over all that was applied so far."""
-        with timed(self.milliseconds, "answer"):
+        with timed(self.batch.milliseconds, "answer"):
             return asked(self._value(self.plan.answer))
 
     def _record(self, deltas: Mapping[str, ZSet]) -> None:
@@ -283,7 +280,7 @@ class ReferenceView:
         return value
 
     def _made_of(self, derived: DerivedStream) -> ZSet:
-        with timed(self.milliseconds, derived.name):
+        with timed(self.batch.milliseconds, derived.name):
             return ZSet.of(self._bag(derived.term))
 
     def _derived_change(self, derived: DerivedStream) -> ZSet:
@@ -331,7 +328,7 @@ class ReferenceView:
             sign = SIGNS[chosen[label]]
             if change := version(label, chosen.pop(label)):
                 sources = {label: change, **{name: version(name, which) for name, which in chosen.items()}}
-                with timed(self.milliseconds, made):
+                with timed(self.batch.milliseconds, made):
                     rows = self._rows(feed, sources, sign, label)
                 self._merge_rows(state, index, rows)
         if len(inputs) > 1:
@@ -346,7 +343,7 @@ class ReferenceView:
 
     def _change(self, read: Input, delta: ZSet, operator: str) -> ZSet:
         """The change of an input; it is linear, so insertions and deletions can be computed apart."""
-        with timed(self.milliseconds, operator):
+        with timed(self.batch.milliseconds, operator):
             added = evaluate(read.term, {**self.tables, read.label: delta.positive()})
             removed = evaluate(read.term, {**self.tables, read.label: delta.negative()})
             return ZSet.of(added) - ZSet.of(removed)
@@ -356,7 +353,7 @@ class ReferenceView:
 
     def _merge_rows(self, state: StageState, index: int, rows: ZSet) -> None:
         state.given[index] = state.given.get(index, 0) + rows.size
-        with timed(self.milliseconds, state.stage.name):
+        with timed(self.batch.milliseconds, state.stage.name):
             self._merge_each(state, index, rows)
 
     def _merge_each(self, state: StageState, index: int, rows: ZSet) -> None:
