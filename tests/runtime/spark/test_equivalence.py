@@ -223,7 +223,7 @@ IN_A_VIEW = 6
 """How many constructs make one view, which costs less than a view for each."""
 
 
-@pytest.mark.wide(keep=3)
+@pytest.mark.wide(keep=6)
 @pytest.mark.parametrize("first", range(0, len(INCREMENTAL), IN_A_VIEW), ids=lambda n: INCREMENTAL[n].name)
 def test_every_construct_follows_its_streams(spark: SparkSession, first: int) -> None:
     """The queries of `docs/incremental.md`, over a history in two batches; in `make soak` it comes in three."""

@@ -87,6 +87,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[PreparedPlan]:
     return plans
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("name", RELATIONS)
 def test_over_any_rows(spark: SparkSession, name: str, executed: list[PreparedPlan]) -> None:
     """In any number of partitions, none included, by turns; where rows are moved, the plan is executed each time."""
