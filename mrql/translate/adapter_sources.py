@@ -35,7 +35,9 @@ def adapted(
     if source.kind is not syntax.SourceKind.STREAM:
         hint = f"stream({source.format}, …); mrql run reads all of it"
         raise UserError(f"what is read with `{source.format}` is a stream", source.span, hint)
-    _takes_only(source, arguments, "strings, a type and a key", arguments.changes)
+    wrong = arguments.other_than(syntax.TypeArg, syntax.KeyArg, syntax.VersionArg)
+    if wrong is not None:
+        raise UserError(f"`{source.format}` takes strings, a type and a key only", wrong.span)
     texts = [text.value for text in arguments.strings]
     if not names_adapter:
         texts.insert(0, connector.name)
@@ -85,7 +87,9 @@ def _versioned(
     Raises: UserError when an argument is missing, or one too many.
     """
     is_stream = source.kind is syntax.SourceKind.STREAM
-    _takes_only(source, arguments, "the directory of a table, a type and version(…)", arguments.changes, arguments.key)
+    wrong = arguments.other_than(syntax.TypeArg, syntax.VersionArg)
+    if wrong is not None:
+        raise UserError(f"`{source.format}` takes the directory of a table, a type and version(…) only", wrong.span)
     if len(arguments.strings) != 1:
         hint = f"{source.kind.value}({source.format}, {connector.example})"
         raise UserError(f"`{source.format}` is told the directory of a table", source.span, hint)
@@ -107,14 +111,3 @@ def _versioned(
         span=source.span,
     )
     return with_row(spec, source, arguments, known)
-
-
-def _takes_only(
-    source: syntax.SourceExpr, arguments: Arguments, what: str, *more: syntax.ChangesArg | syntax.KeyArg | None
-) -> None:
-    """Raises: UserError at an argument of another kind."""
-    options = (*arguments.options, *arguments.column_formats)
-    others = (*options, arguments.tags, arguments.xpath, arguments.deletions, arguments.tagged, *more)
-    wrong = next((other for other in others if other is not None), None)
-    if wrong is not None:
-        raise UserError(f"`{source.format}` takes {what} only", wrong.span)

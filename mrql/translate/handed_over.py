@@ -25,8 +25,10 @@ def handed_over(source: syntax.SourceExpr, kind: HandedOver, known: Globals) -> 
     if (source.kind is syntax.SourceKind.STREAM) is not kind.stream:
         what = "a stream" if kind.stream else "a static source"
         raise UserError(f"what is read with `{source.format}` is {what}", source.span, example)
-    others = (*arguments.options, arguments.tags, arguments.xpath, arguments.deletions, arguments.tagged)
-    wrong = next((other for other in others if other is not None), None)
+    wrong = arguments.other_than(syntax.TypeArg)
+    if isinstance(wrong, syntax.KeyArg | syntax.VersionArg | syntax.ChangesArg):
+        hint = 'a program says it of its view: `query.view(spark, keys={"orders": "id"})`'
+        raise UserError(f"`{source.format}` takes one name, and a type", wrong.span, hint)
     if wrong is not None or len(arguments.strings) != 1:
         span = source.span if wrong is None else wrong.span
         raise UserError(f"`{source.format}` takes one name, and a type", span, example)

@@ -34,6 +34,12 @@ class Arguments:
     changes: syntax.ChangesArg | None = None
     key: syntax.KeyArg | None = None
     version: syntax.VersionArg | None = None
+    given: list[syntax.SourceArg] = attrs.Factory(list)
+    """All but the strings, as they stand."""
+
+    def other_than(self, *kinds: type[syntax.SourceArg]) -> syntax.SourceArg | None:
+        """The first that is of none of some kinds, and no string."""
+        return next((arg for arg in self.given if not isinstance(arg, kinds)), None)
 
 
 SEVERAL_FILES = '`"in/{a,b}.csv"`, or one source for each, joined by `union`'
@@ -51,6 +57,8 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
         arg = given
         if isinstance(given, syntax.Expr):
             arg = _text_of(given, source, known, is_path=not sorted_arguments.strings)
+        if not isinstance(arg, syntax.StringLit):
+            sorted_arguments.given.append(arg)
         match arg:
             case syntax.StringLit():
                 sorted_arguments.strings.append(arg)

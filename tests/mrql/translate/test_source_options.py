@@ -8,6 +8,7 @@ import pytest
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
+from mrql.algebra.terms import Term
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.compile_program import compile_program
 from mrql.translate.other_names import FORMATS_HERE, OPTIONS_HERE
@@ -170,3 +171,61 @@ def test_a_format_that_is_called_otherwise(name: str) -> None:
     """What others call so is told what to write here."""
     message, hint = error_of(f'count(source({name}, "f"));')
     assert (message, hint) == (f"unknown format `{name}`", FORMATS_HERE[name])
+
+
+ROW = "type(<id: long, at: long, d: date>)"
+SOURCES = {
+    "csv": f'(csv, "f", ",", {ROW}{{}})',
+    "line": f'(line, "f", ",", {ROW}{{}})',
+    "json": f'(json, "f", {ROW}{{}})',
+    "parquet": f'(parquet, "f", {ROW}{{}})',
+    "orc": f'(orc, "f", {ROW}{{}})',
+    "xml": '(xml, "f", {{"book"}}{})',
+    "delta": f'(delta, "f", {ROW}{{}})',
+    "iceberg": f'(iceberg, "f", {ROW}{{}})',
+    "socket": '(socket, "localhost:9999"{})',
+    "postgresql": f'(postgresql, "localhost/db?table=t&column=id", {ROW}{{}})',
+    "postgresql_cdc": f'(postgresql_cdc, "localhost/db?table=t", {ROW}{{}})',
+    "spark": f'(spark, "f", {ROW}{{}})',
+    "table": f'(table, "f", {ROW}{{}})',
+}
+KINDS = {
+    "source": [name for name in SOURCES if name not in ("socket", "postgresql", "postgresql_cdc", "spark")],
+    "stream": [name for name in SOURCES if name != "table"],
+}
+ARGUMENTS = (
+    "header",
+    "multiline",
+    "tagged",
+    'deletions("gone")',
+    "key(id)",
+    "key(id), version(at)",
+    "version(1)",
+    "changes(debezium)",
+    'dateFormat("yyyy", d)',
+    'dateFormat("yyyy")',
+    'nullValue("NA")',
+    "allowMissingColumns",
+    "failOnNewColumns",
+    "truncateTimestamps",
+    "sample(10)",
+    '{"author"}',
+    "xpath(title)",
+)
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+@pytest.mark.parametrize(("kind", "source"), [(kind, source) for kind, names in KINDS.items() for source in names])
+def test_an_argument_has_an_effect_or_is_refused(source: str, kind: str, argument: str) -> None:
+    """None is passed over: whoever writes one relies on it."""
+
+    def compiled(more: str) -> tuple[list[SourceSpec], Term]:
+        program = compile_program(f"x = {kind}{SOURCES[source].format(more)}; count(x);", catalog=CATALOG)
+        return [*program.sources.values()], program.queries[0].term
+
+    plain = compiled("")
+    try:
+        given = compiled(f", {argument}")
+    except UserError:
+        return
+    assert given != plain
