@@ -14,7 +14,7 @@ from mrql.rewrite.plan.threshold import Threshold
 
 
 class PlanArguments(TypedDict, total=False):
-    """What `Query.trace`, `Query.explanation` and `Query.explain` take, as `Query.view` does; all of it by name."""
+    """What `Query.trace` and what explains a query take, as `Query.view` does; all of it by name."""
 
     insert_only: bool
     """Nothing is ever deleted."""
@@ -28,6 +28,29 @@ class PlanArguments(TypedDict, total=False):
     """The streams whose deletions are not looked up, or whether none are."""
     keys: Keys | None
     """By stream, the fields by which its rows replace each other."""
+
+
+class ExplainArguments(PlanArguments, total=False):
+    """What `Query.explanation` and `Query.explain` take, too."""
+
+    strict: bool
+    """What would compute a part of the query again from a whole state in each batch is refused."""
+    tables: Collection[str]
+    """The streams that are static tables, which a view is given as DataFrames."""
+
+
+def must_be_streams(tables: object, streams: Collection[str]) -> frozenset[str]:
+    """The names of static tables, each that of a stream.
+
+    Raises: UserError where they are no collection of names, or one is no stream of the query.
+    """
+    if isinstance(tables, str) or not isinstance(tables, Collection):
+        raise UserError(f"tables is a list of names, not {kind_of(tables)}", hint='tables=["rates"]')
+    for name in tables:
+        if name not in streams:
+            hint = f"its streams are {', '.join(streams)}" if streams else "it reads none"
+            raise UserError(f"the query has no stream `{name}`", hint=hint)
+    return frozenset(tables)
 
 
 def view_options(

@@ -27,7 +27,7 @@ from mrql.api.arguments import (
 )
 from mrql.api.frames import Rows, held, is_in_python, must_not_lose_weights
 from mrql.api.notebook import print_text, query_repr
-from mrql.api.plan_arguments import PlanArguments, view_options
+from mrql.api.plan_arguments import ExplainArguments, PlanArguments, must_be_streams, view_options
 from mrql.api.view import View
 from mrql.explain import explain_graph, explain_html, explain_trace, require_incremental
 from mrql.rewrite.passes import Trace
@@ -90,18 +90,24 @@ class Query:
         """How a view keeps the query up to date that is made without arguments."""
         return DrawnPlan(self.trace())
 
-    def trace(self, **arguments: Unpack[PlanArguments]) -> Trace:
-        """How the query becomes its stages, those of a view that is made with the same arguments.
+    def trace(self, *, strict: bool = False, tables: Collection[str] = (), **arguments: Unpack[PlanArguments]) -> Trace:
+        """How the query becomes its stages, those of a view that is made with the same arguments; `tables` are the
+        names of the streams that it is given as static tables.
 
-        Raises: UserError when the way `loop` is not there for a loop.
+        Raises: UserError when the way `loop` is not there for a loop, or a strict view would be refused.
         """
-        return plan_query(self.term, view_options(self.streams, **arguments))
+        must_be_a_choice("strict", strict)
+        static = must_be_streams(tables, self.streams)
+        trace = plan_query(with_static(self.term, static), view_options(self.streams, static, **arguments))
+        if strict:
+            require_incremental(trace.plan)
+        return trace
 
-    def explanation(self, **arguments: Unpack[PlanArguments]) -> str:
+    def explanation(self, **arguments: Unpack[ExplainArguments]) -> str:
         """Every step from the query to its stages, as text, for a view that is made with the same arguments."""
         return explain_trace(self.trace(**arguments))
 
-    def explain(self, **arguments: Unpack[PlanArguments]) -> None:
+    def explain(self, **arguments: Unpack[ExplainArguments]) -> None:
         """Prints every step from the query to its stages; `explanation` is the text."""
         print_text(self.explanation(**arguments))
 

@@ -10,7 +10,7 @@ from mrql.algebra.catalog import Always, Column, Columns, Records, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
-from mrql.translate.coercion import no_duplicates, resolve
+from mrql.translate.coercion import resolve
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import Arguments
 
@@ -87,48 +87,49 @@ def _without_maps(t: Type) -> Type:
 
 def _columns_of(written: syntax.TypeExpr, spec: SourceSpec, known: Globals) -> tuple[tuple[Column, ...], Type]:
     """The columns of a row, and the row's type without the columns of type `any`."""
-    match written:
-        case syntax.TupleType(items):
-            columns = tuple(Column(f"_{i + 1}", _column(item, spec, known)) for i, item in enumerate(items))
-            return columns, ty.TupleType(tuple(c.type for c in columns if c.type is not None))
-        case syntax.RecordType(fields):
-            no_duplicates([name for name, _ in fields], written.span)
-            columns = tuple(Column(name, _column(item, spec, known)) for name, item in fields)
-            over = tuple((c.name, str(ty.ANY)) for c in columns if c.type is None)
-            return columns, ty.RecordType(tuple((c.name, c.type) for c in columns if c.type is not None), left_out=over)
-        case syntax.NamedType(name) if name in known.types:
-            return _known_row(known.types[name], spec, written.span)
-        case _:
-            t = _column(written, spec, known)
-            if t is None:
-                raise UserError("all columns are left out", written.span)
-            return (Column("_1", t),), t
-
-
-def _known_row(t: Type, spec: SourceSpec, span: Span) -> tuple[tuple[Column, ...], Type]:
+    t = resolve(written, known)
     match t:
         case ty.TupleType(items):
-            named = tuple((f"_{i + 1}", item) for i, item in enumerate(items))
+            parts = tuple((f"_{i + 1}", item) for i, item in enumerate(items))
         case ty.RecordType(fields):
-            named = fields
-        case other:
-            named = (("_1", other),)
-    for _, item in named:
-        _must_be_atomic(item, spec, span)
-    return tuple(Column(name, item) for name, item in named), t
+            parts = fields
+        case _:
+            parts = (("_1", t),)
+    places = _places(written, len(parts))
+    columns = tuple(
+        Column(name, _type_of_column(item, spec, place)) for (name, item), place in zip(parts, places, strict=True)
+    )
+    read = tuple((column.name, column.type) for column in columns if column.type is not None)
+    match t:
+        case ty.TupleType():
+            return columns, ty.TupleType(tuple(item for _, item in read))
+        case ty.RecordType():
+            left_out = tuple((column.name, str(ty.ANY)) for column in columns if column.type is None)
+            return columns, ty.RecordType(read, left_out=left_out)
+        case _ if not read:
+            raise UserError("all columns are left out", written.span)
+        case _:
+            return columns, t
 
 
-def _column(written: syntax.TypeExpr, spec: SourceSpec, known: Globals) -> Type | None:
-    if isinstance(written, syntax.NamedType) and written.name == "any":
+def _places(written: syntax.TypeExpr, columns: int) -> tuple[Span, ...]:
+    """Where each column is written; where the type has a name, that."""
+    match written:
+        case syntax.TupleType(items):
+            return tuple(item.span for item in items)
+        case syntax.RecordType(fields):
+            return tuple(item.span for _, item in fields)
+        case _:
+            return (written.span,) * columns
+
+
+def _type_of_column(t: Type, spec: SourceSpec, place: Span) -> Type | None:
+    """None of a column that is left out."""
+    if t == ty.ANY:
         return None
-    t = resolve(written, known)
-    _must_be_atomic(t, spec, written.span)
+    if not isinstance(t, ty.Basic) or t == ty.XML:
+        raise UserError(f"a column of {spec.format} file holds an atomic value, not {t}", place)
     return t
-
-
-def _must_be_atomic(t: Type, spec: SourceSpec, span: Span) -> None:
-    if not isinstance(t, ty.Basic) or t in (ty.ANY, ty.XML):
-        raise UserError(f"a column of {spec.format} file holds an atomic value, not {t}", span)
 
 
 def found_row(spec: SourceSpec, known: Globals) -> Type:

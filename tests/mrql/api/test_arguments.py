@@ -48,6 +48,13 @@ class Frame:
         (lambda: mrql.compile(QUERY, points=POINTS).trace(epsilon="a", loop="exact"), "epsilon is a number, not"),
         (lambda: mrql.compile(QUERY, points=POINTS).trace(epsilon=True, loop="exact"), "epsilon is a number, not"),
         (lambda: mrql.compile(QUERY, points=POINTS).trace(insert_only="no"), "insert_only is True or False, not"),
+        (lambda: mrql.compile(QUERY, points=POINTS).explanation(strict=1), "strict is True or False, not a value"),
+        (lambda: mrql.compile(QUERY, points=POINTS).explanation(tables="points"), "tables is a list of names, not"),
+        (lambda: mrql.compile(QUERY, points=POINTS).explain(tables=["rates"]), "the query has no stream `rates`"),
+        (
+            lambda: mrql.compile("select p.X from p in points order by p.Y", points=POINTS).explain(strict=True),
+            "would be computed again from the whole state in each batch",
+        ),
         (lambda: mrql.compile("1", max_steps=True), "max_steps is a number of steps, 1 or more, not True"),
         (lambda: mrql.compile(a="bag(long)"), 'mrql.compile("select x from x in S", S=df)'),
         (lambda: mrql.compile(text="count(S)", S="bag(long)"), "which comes first and has no name"),

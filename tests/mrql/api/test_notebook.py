@@ -50,6 +50,7 @@ def test_a_view_explains_itself(spark: SparkSession, capsys: pytest.CaptureFixtu
         assert capsys.readouterr().out == view.explanation() == query.explanation(insert_only=True)
     with query.view(spark, others=others) as view:
         assert "table   others" in view.explanation()
+        assert view.explanation() == query.explanation(tables=["others"])
 
 
 def test_bars_are_as_high_as_the_times() -> None:
