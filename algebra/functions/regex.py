@@ -37,6 +37,11 @@ def wrong_pattern(args: Sequence[Any]) -> str | None:
     except RecursionError:
         return "this regular expression is nested too deeply"
     except (re.error, FutureWarning, OverflowError) as error:
+        # Java, and so Spark, has more of these than Python.
+        elsewhere = re.match(r"bad escape (\\[A-Za-z])|unknown extension (\?.)", str(error))
+        if elsewhere is not None:
+            what = elsewhere[1] or f"({elsewhere[2]}"
+            return f"in a regular expression, `{what}` is not the same everywhere"
         return f"this is not a regular expression: {error}"
     return None
 

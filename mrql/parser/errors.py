@@ -254,6 +254,29 @@ def _begins_an_item(open_tokens: list[Token]) -> bool:
     return begins_an_item(last, within)
 
 
+BEGINNINGS = (
+    "select",
+    "repeat",
+    "include",
+    "import",
+    "function",
+    "macro",
+    "aggregation",
+    "store",
+    "dump",
+    "case",
+    "let",
+)
+"""Words that a statement or an expression begins with."""
+
+
+def _first_word(before: str) -> str | None:
+    """The word that is meant, where nothing but a name stands before something that cannot follow a name."""
+    name = re.search(r"(?:\A|[;(\[{=,])\s*([a-z]+)\s+\Z", before, re.IGNORECASE)
+    close = difflib.get_close_matches(name[1].lower(), BEGINNINGS, n=1, cutoff=0.75) if name else []
+    return close[0] if close and name and close[0] != name[1].lower() else None
+
+
 def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_tokens: list[Token]) -> str | None:
     """What may help, from the most to the least certain."""
     before = state.value_stack[-1] if state.value_stack else None
@@ -275,6 +298,8 @@ def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_to
     close = difflib.get_close_matches(token.lower(), known, n=1, cutoff=0.7) if token.isalpha() else []
     if close:
         return f"did you mean `{close[0]}`?"
+    if (word := _first_word(source.text[begin:at])) is not None:
+        return f"did you mean `{word}`?"
     if accepted & CLOSING and token.type not in {"NAME", "INT", "DECIMAL", "STRING", "CONSTANT"}:
         return _unclosed(source, begin, open_tokens)
     if "_SEMI" in accepted and not source.text[source.line_starts[source.line_of(at) - 1] : at].strip():

@@ -34,6 +34,7 @@ FUNCTION = "a function says its types: `function f(x: long): long { … }`; a ma
 BODY = "the body stands in braces, without `=`: `{ … }`"
 SELECT = "write `(select e from x in X where c)`"
 PART = "a part of a list is written with both of its ends, from 0 on: `xs[1:3]` are the elements 1, 2 and 3"
+ROW_TYPE = "a row with names is a record: `type(<a: int, b: string>)`"
 RECORD = "what has names is a record: `<a: …, b: …>`"
 NAMED = "a name stands before what it is of"
 WHOLE = "a record as a whole is its name: `select x from x in X`, or `x, y` of two"
@@ -214,7 +215,20 @@ HABITS: tuple[Habit, ...] = (
         ":",
         r"\{\s*(\d+|\"[^\"]*\"|'[^']*')\s*",
     ),
+    Habit(ROW_TYPE, r":|\w", r"\btype\s*\(\s*\w+\s*"),
+    Habit("a row of several columns is one type: `type((int, string))`", ",", r"\btype\s*\(\s*\w+\s*"),
     Habit("arguments have no names, and stand in the order of the parameters", ":", r"\w\(\s*\w+\s*"),
+    Habit(
+        "one row of each key is `select min_by(x, x.B) from x in X group by k: x.A`",
+        before=r"\bselect\s+distinct\s+on\s*\([^;]*\)\s*",
+    ),
+    Habit("write `not is_null(e)`", r"not\s*null\b"),
+    Habit("write `is_null(e)`", r"isnull\b"),
+    Habit(
+        'a stream is named as anything else: `x = stream(csv, "path", …)`', r"\w+\s*=", r"(?:\A|;)\s*(stream|source)\s+"
+    ),
+    Habit("leave out the `,` before the `limit`", r"\w", r",\s*limit\s+"),
+    Habit("what is gone through is separated by `,`: `from x in X, y in Y where …`", r"\w+\s+in\b", r"\bfrom\b[^;]*"),
     Habit(
         "`where` stands before `group by` and `order by`; a `having` chooses groups",
         r"where\b",
@@ -237,6 +251,7 @@ HABITS: tuple[Habit, ...] = (
     Habit(PARAMETER, r"\(", r"\b(function|macro)\s+\w+\s*\((?:[^()]*,)?\s*\w*\s*"),
     Habit(PARAMETER, r"\(", r"\\\s*\w+\s*"),
     Habit("`or` is for conditions; texts are joined by `+`", r"\|\|"),
+    Habit("a query begins with `select`: `select e from x in X`", r"from\b", r"(?:\A|;)(?:(?!\bselect\b)[^;])+"),
 )
 
 
@@ -254,7 +269,9 @@ def head_hint(here: str) -> str | None:
     alias = re.match(r"([^\W\d]\w*)\s*(?:,|from\b)", here, re.IGNORECASE)
     if alias:
         return f"{NAMED}: `select {alias[1]}: … from …`"
-    return f"{NAMED}: `select a: e, b: f from …`" if here[:1] == ":" else None
+    if here[:1] == ":":
+        return f"{NAMED}: `select a: e, b: f from …`"
+    return "a value without a `from` needs no `select`" if here[:1] in {"", ";", ")", "}", "]"} else None
 
 
 def generator_hint(before: str, here: str, in_brackets: bool) -> str:

@@ -8,8 +8,10 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.functions import IS_NULL, NOT, QUOTIENT
 from mrql.algebra.functions.decimals import average_of_many, sum_of_many
 from mrql.algebra.monoids import MAX, MIN, SUM, Aggregate, result_type
+from mrql.algebra.showable import written_name
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, Var, element_type
+from mrql.algebra.types import Type
 from mrql.translate.json_values import CAST_HINT
 from mrql.translate.quantifiers import all_true, exists, some_true
 
@@ -76,10 +78,17 @@ def _doubles(collection: Term, names: Names, span: Span) -> Term:
     return CMap(Lambda(v, Single(Cast(Var(v.name, element), ty.DOUBLE))), collection, span=span)
 
 
+def _of_a_field(name: str, element: Type) -> str | None:
+    """The hint for records, of which a field is likely to be meant."""
+    fields = element.fields if isinstance(element, ty.RecordType) else ()
+    number = next((field for field, t in fields if ty.is_numeric(t)), None)
+    return None if number is None else f"one of their fields: `{name}(select x.{written_name(number)} from x in X)`"
+
+
 def _reduce(name: str, monoid: Aggregate, collection: Term, span: Span) -> Term:
     element = element_type(collection)
     if result_type(monoid, element) is None:
-        raise UserError(f"`{name}` takes a collection of numbers, not of {element}", span)
+        raise UserError(f"`{name}` takes a collection of numbers, not of {element}", span, _of_a_field(name, element))
     if monoid in (MIN, MAX) and not ty.is_ordered(element):
         hint = CAST_HINT if element == ty.ANY else None
         raise UserError(f"`{name}` takes ordered values, and values of type {element} have no order", span, hint)

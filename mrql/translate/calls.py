@@ -94,6 +94,7 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         *known.aggregations,
         *BUILT_IN,
         *CASTS,
+        *(kind.value for kind in syntax.SourceKind),
     ]
     params = ", ".join(chr(ord("a") + place) for place, _ in enumerate(expr.args[:4]))
     own = f"one of your own is defined before: `macro {expr.function}({params}) {{ … }};`"

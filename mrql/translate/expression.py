@@ -6,6 +6,7 @@ type of each part by building it, and the first part that cannot be built is the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -146,6 +147,12 @@ def _no_value(expr: syntax.Expr) -> UserError:
 # --- names, structures --------------------------------------------------------------------------
 
 
+def _called_hint(name: str, scope: Scope) -> str | None:
+    """The hint for what is called by its name, and is no value by itself."""
+    macro = scope.globals.macros.get(name)
+    return None if macro is None else f"it is a macro, which is called: `{name}({', '.join(macro.params)})`"
+
+
 def _field_hint(name: str, scope: Scope) -> str | None:
     """The hint for a field without the variable that has it."""
     for variable, bound in scope.variables.items():
@@ -163,7 +170,8 @@ def _name(expr: syntax.Name, scope: Scope) -> Term:
                 return construct(scope.globals.constructors[expr.name], (), expr.span)
             candidates = [*scope.variables, *scope.globals.values]
             quoted = f'a text is in quotes: "{expr.name}"' if len(expr.name) > 2 else None
-            elsewhere = _field_hint(expr.name, scope) or NAMES_HERE.get(expr.name.lower())
+            elsewhere = _called_hint(expr.name, scope) or _field_hint(expr.name, scope)
+            elsewhere = elsewhere or NAMES_HERE.get(expr.name.lower())
             raise scope.unknown("name", expr.name, candidates, expr.span, elsewhere, quoted)
         case Thunk(argument, outer):
             return outer.translate(argument)
@@ -207,7 +215,10 @@ def _type(written: syntax.TypeExpr, inner: syntax.Expr, scope: Scope) -> ty.Type
     except UserError as error:
         if not isinstance(written, syntax.NamedType) or is_type(written.name.lower(), scope.globals):
             raise
-        named = f"`{written.name}: {inner.span.text}`"
+        before = inner.span.source.text[max(inner.span.start - 20, 0) : inner.span.start]
+        # Of `a + b as c` only `b` is taken as something.
+        whole = re.search(r"[-+*/%=<>#]\s*\Z|\b(and|or|not|in)\s+\Z", before, re.IGNORECASE) is None
+        named = f"`{written.name}: {inner.span.text if whole else '…'}`"
         if error.hint is None:
             hint = f"`as` takes a value as a type; a name stands before what it is of: {named}"
         elif isinstance(inner, syntax.Literal):

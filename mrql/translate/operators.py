@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -133,7 +134,7 @@ def _comparison_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
         return None
     text = expr.left if types[0] == ty.STRING else expr.right
     if isinstance(text, syntax.StringLit) and ty.is_numeric(others[0]):
-        return "a number has no quotes"
+        return "a number has no quotes" if re.fullmatch(r"\s*[-+]?[\d.,]+\s*", text.value) else None
     return f"`{text.span.text} as {others[0]}` takes a text as one"
 
 

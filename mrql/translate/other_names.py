@@ -19,9 +19,14 @@ _MADE = '`source(csv, "file.csv", ",", header)`, or `source(parquet, "file.parqu
 _CLOCK = 'nothing: an answer depends on the data alone; write a day as `date("2026-01-31")`'
 
 
+def _said(here: str) -> str:
+    without = here.removeprefix("nothing: ")
+    return f"here it is {here}" if without == here else f"there is none here: {without}"
+
+
 def _here(*written: tuple[str, str]) -> Mapping[str, str]:
     """The hint by each name, in small letters."""
-    return {name: f"here it is {here}" for names, here in written for name in names.split()}
+    return {name: _said(here) for names, here in written for name in names.split()}
 
 
 HERE = _here(
@@ -145,7 +150,7 @@ TYPES_HERE = {
         ("interval", "`long`: a span of time is a number, of days or of seconds"),
         ("json variant", "`any`"),
     ),
-    **{name: f"here it is {here}" for name, here in NESTED_TYPES.items()},
+    **{name: _said(here) for name, here in NESTED_TYPES.items()},
 }
 
 _ASIDE = "`--malformed quarantine --quarantine DIR`, which keeps malformed rows aside; else the first one is an error"

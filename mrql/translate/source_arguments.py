@@ -160,6 +160,8 @@ def _text_of(arg: syntax.Expr, source: syntax.SourceExpr, known: Globals, *, is_
             case syntax.Name(name) | syntax.Call(name) | syntax.Binary(syntax.BinaryOp.EQUAL, syntax.Name(name)):
                 if _is_defined(name, known):
                     raise
+            case syntax.Field() if is_path:
+                raise UserError(error.message, error.span, f'a path is in quotes: "{arg.span.text}"') from None
             case _:
                 raise
         raise _no_option(name, arg, source, known, error, is_path=is_path) from None

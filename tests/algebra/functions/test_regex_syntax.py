@@ -52,7 +52,7 @@ DIFFERENT = {
     r"(a)\1": r"\1",
     "(?m)^$": "(?m",
     "(?<=a)b": "(?<=",
-    "(?<n>a)": "(?<n",
+    "(?<n>a)": "(?<",
     "(?s).": "(?s",
     "(?P<n>a)": "(?P",
     r"\p{L}": r"\p",
@@ -102,8 +102,7 @@ def test_alike(pattern: str) -> None:
 @pytest.mark.parametrize(("pattern", "shown"), DIFFERENT.items())
 def test_what_is_different_is_named(pattern: str, shown: str) -> None:
     found = wrong_pattern([pattern])
-    assert found is not None
-    assert found == f"in a regular expression, `{shown}` is not the same everywhere" or "not a regular" in found
+    assert found == f"in a regular expression, `{shown}` is not the same everywhere" or "not a regular" in str(found)
 
 
 @pytest.mark.parametrize("pattern", [*WRONG, *EXPONENTIAL], ids=lambda pattern: pattern[:20])

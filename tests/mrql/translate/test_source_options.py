@@ -64,10 +64,10 @@ def test_an_option_that_is_called_otherwise(name: str, form: str) -> None:
     ("written", "hint"),
     [
         ('sep=";"', 'here it is the text behind the path: `source(csv, "file.csv", ";")`'),
-        ("inferSchema", "here it is nothing: types are found where no `type(…)` is given"),
+        ("inferSchema", "there is none here: types are found where no `type(…)` is given"),
         (
             'encoding("latin1")',
-            "here it is nothing: text is UTF-8; convert other files, as by `iconv -f latin1 -t utf-8`",
+            "there is none here: text is UTF-8; convert other files, as by `iconv -f latin1 -t utf-8`",
         ),
         (
             'mode("PERMISSIVE")',
