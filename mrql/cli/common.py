@@ -57,10 +57,25 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
     """Adds the common options, and hands them to the command as one argument."""
 
     @click.option(
-        "--data", type=click.Path(file_okay=False, path_type=Path), help="Base of relative paths in the query."
+        "--data",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="Base of relative paths in the query; the current directory by default.",
     )
-    @click.option("--engine", type=click.Choice(["spark", "reference"]), default="spark", show_default=True)
-    @click.option("--format", "output_format", type=click.Choice(["table", "json"]), default="table", show_default=True)
+    @click.option(
+        "--engine",
+        type=click.Choice(["spark", "reference"]),
+        default="spark",
+        show_default=True,
+        help="What evaluates: Spark, or plain Python, which needs no Java and is for small data.",
+    )
+    @click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        help="How answers are printed: as a table, or as one line of JSON for each.",
+    )
     @click.option("--master", help="Spark master; a local one by default.")
     @click.option(
         "--max-steps",

@@ -47,7 +47,11 @@ from mrql.runtime.streaming.stream_loop import Emit, Options
 )
 @click.option("--once", is_flag=True, help="Take what is there, then stop.")
 @click.option(
-    "--interval", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Seconds between looks."
+    "--interval",
+    type=click.FloatRange(min=0.01),
+    default=1.0,
+    show_default=True,
+    help="Seconds to wait before looking for new data again.",
 )
 @click.option(
     "--max-files", type=click.IntRange(min=1), help="At most so many files a batch, over all streams, oldest first."
@@ -68,7 +72,13 @@ from mrql.runtime.streaming.stream_loop import Emit, Options
     "keep-removed those of one that has gone stay.",
 )
 @TRUSTED
-@click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
+@click.option(
+    "--emit",
+    type=click.Choice(["snapshot", "changes"]),
+    default="snapshot",
+    show_default=True,
+    help="Whether each batch gives the whole answer, or the rows that came and went.",
+)
 @click.option(
     "--checkpoint",
     type=MadeDirectory(),
@@ -119,6 +129,9 @@ def stream(
     )
     rows = found_rows(checkpoint)
     program, query, plan = typed(rows)
+    for other in program.queries:
+        if other is not query:
+            say(f"{other.span}: this reads no stream, and is not evaluated here: mrql run does", err=True)
     for traced in filter(is_trace, subterms(query.term)):
         say(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
     options = Options(once, interval, max_files, max_rows, Emit(emit), rewrites == "keep-removed")
