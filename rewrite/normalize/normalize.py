@@ -345,11 +345,21 @@ def _from_parts(value: Term, parts: dict[str, Term], names: Names, base: str = "
             return Var(name, value.type)
 
 
+INLINED_MAX_PARTS = 1_000
+"""By so many parts a term may grow when what reads a stream takes the places of its name."""
+
+
 def _inlines(name: str, value: Term, body: Term) -> bool:
-    if _cheap(value) or occurrences(body, name) <= 1:
+    """Whether a value takes the places of its name. One that reads streams does, as what stands above it may then be
+    kept up to date with it, unless that makes too much of it: where each of some names stands twice for the one before,
+    the last is a power of two."""
+    uses = occurrences(body, name)
+    if _cheap(value) or uses <= 1:
         return True
     parts = tuple(subterms(value))
-    return any(isinstance(t, Stream) for t in parts) and not any(isinstance(t, Repeat) for t in parts)
+    if not any(isinstance(t, Stream) for t in parts) or any(isinstance(t, Repeat) for t in parts):
+        return False
+    return len(parts) * (uses - 1) <= INLINED_MAX_PARTS
 
 
 def _cheap(term: Term) -> bool:
