@@ -134,7 +134,7 @@ def histogram(collection: Term, names: Names, span: Span, width: Term | None = N
         message = "the width of `histogram` is a constant above 0"
         raise UserError(message, width.span or span, "histogram(e, 10)")
     given = width
-    return _counted(each(collection, names, lambda x: Tup((_beginning(x, given), Tup(()))), itself), names, span)
+    return _counted(each(collection, names, lambda x: Tup((_beginning(x, given, span), Tup(()))), itself), names, span)
 
 
 def _counted(pairs: Term, names: Names, span: Span) -> Term:
@@ -145,9 +145,9 @@ def _counted(pairs: Term, names: Names, span: Span) -> Term:
     return CMap(Lambda(PTuple((key, group)), counted), GroupBy(pairs, span=span), span=span)
 
 
-def _beginning(x: Term, width: Term) -> Term:
+def _beginning(x: Term, width: Term, span: Span) -> Term:
     """Where the interval of a number begins: of integers an integer."""
     if ty.is_integral(x.type) and ty.is_integral(width.type):
-        return Prim(fn.MINUS, (x, Prim(fn.FUNCTIONS["pmod"], (x, width))))
-    whole = Prim(fn.FUNCTIONS["floor"], (Prim(DIVIDE, (_double(x), _double(width))),))
-    return Prim(TIMES, (Cast(whole, ty.DOUBLE), _double(width)))
+        return Prim(fn.MINUS, (x, Prim(fn.FUNCTIONS["pmod"], (x, width), span=span)), span=span)
+    whole = Prim(fn.FUNCTIONS["floor"], (Prim(DIVIDE, (_double(x), _double(width)), span=span),), span=span)
+    return Prim(TIMES, (Cast(whole, ty.DOUBLE), _double(width)), span=span)

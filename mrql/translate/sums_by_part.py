@@ -159,22 +159,22 @@ def _unfolded(term: Term, known: Mapping[str, Term]) -> Term:
         case Get(inner, name):
             return _get(_unfolded(inner, known), name)
         case Prim(function, args):
-            return Prim(function, tuple(_unfolded(arg, known) for arg in args))
+            return Prim(function, tuple(_unfolded(arg, known) for arg in args), span=term.span)
         case Cast(inner, t):
-            return _cast(_unfolded(inner, known), t)
+            return _cast(_unfolded(inner, known), t, term.span)
         case _:
             return substitute(term, known)
 
 
-def _cast(term: Term, t: Type) -> Term:
+def _cast(term: Term, t: Type, span: Span | None) -> Term:
     """A tuple or record is cast part by part, and a number here."""
     match term, t:
         case Lit(int() as number), ty.LONG | ty.DOUBLE:
             return Lit(number, t)
         case Tup(items), ty.TupleType(types):
-            return Tup(tuple(_cast(item, wanted) for item, wanted in zip(items, types, strict=True)))
+            return Tup(tuple(_cast(item, wanted, span) for item, wanted in zip(items, types, strict=True)))
         case Rec(fields), ty.RecordType():
             types_by_name = dict(t.fields)
-            return Rec(tuple((name, _cast(item, types_by_name[name])) for name, item in fields))
+            return Rec(tuple((name, _cast(item, types_by_name[name], span)) for name, item in fields))
         case _:
-            return term if term.type == t else Cast(term, t)
+            return term if term.type == t else Cast(term, t, span=span)

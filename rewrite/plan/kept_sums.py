@@ -99,16 +99,16 @@ class KeptSums:
         """The halves of a sum of longs, each wider than that of a long."""
         match product:
             case KeptFactor(term):
-                return Prim(fn.HIGH, (term,)), Prim(fn.LOW, (term,))
+                return Prim(fn.HIGH, (term,), span=term.span), Prim(fn.LOW, (term,), span=term.span)
             case Factor(leaf, term):
                 found = halves(term)
                 assert found is not None
                 high, low = found
                 held = local.get(leaf)
                 return self.measure(leaf, present(high, held), "h"), self.measure(leaf, present(low, held), "l")
-            case Times(left, right):
+            case Times(left, right, span):
                 parts = (*self._halves(left, local), *self._halves(right, local))
-                return Prim(fn.TIMES_HIGH, parts), Prim(fn.TIMES_LOW, parts)
+                return Prim(fn.TIMES_HIGH, parts, span=span), Prim(fn.TIMES_LOW, parts, span=span)
 
     def _of_decimals(self, number: KeptFactor | Factor, local: Mapping[int, Term], held: Term | None) -> Term:
         """The first digits and the last ones, each added up as often as the number has partners: that is as often as

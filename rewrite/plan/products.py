@@ -12,6 +12,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.integer_ranges import has_halves, may_overflow
 from mrql.algebra.analysis.variables import free_vars
+from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, Lit, Prim, Term
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.join_tree import Unknown
@@ -42,6 +43,8 @@ class Times:
 
     left: Product
     right: Product
+    span: Span | None = attrs.field(default=None, eq=False)
+    """Where the query has it."""
 
 
 Product: TypeAlias = KeptFactor | Factor | Times
@@ -71,7 +74,7 @@ def as_product(term: Term, carrier: ty.Basic, owner: Mapping[str, int]) -> Produ
             return Factor(leaf, _number(term, carrier))
     match term:
         case Prim(fn.TIMES, (a, b)) if term.type == carrier and carrier in PRODUCT_MAX_FACTORS:
-            found = Times(as_product(a, carrier, owner), as_product(b, carrier, owner))
+            found = Times(as_product(a, carrier, owner), as_product(b, carrier, owner), term.span)
             leaves = [factor.leaf for factor in factors(found) if isinstance(factor, Factor)]
             if len(set(leaves)) == len(leaves) and len([*factors(found)]) <= PRODUCT_MAX_FACTORS[carrier]:
                 return found
@@ -88,7 +91,7 @@ def halves(term: Term) -> tuple[Term, Term] | None:
     '(high(x) + high(1L), low(x) + low(1L))'
     """
     if not may_overflow(term):
-        return Prim(fn.HIGH, (term,)), Prim(fn.LOW, (term,))
+        return Prim(fn.HIGH, (term,), span=term.span), Prim(fn.LOW, (term,), span=term.span)
     match term:
         case Prim(function, (a, b)) if function in (fn.PLUS, fn.MINUS, fn.TIMES) and term.type == ty.LONG:
             left, right = halves(cast(a, ty.LONG)), halves(cast(b, ty.LONG))
@@ -98,8 +101,9 @@ def halves(term: Term) -> tuple[Term, Term] | None:
                 if may_overflow(a) or may_overflow(b) or not has_halves(term):
                     return None
                 parts = (*left, *right)
-                return Prim(fn.TIMES_HIGH, parts), Prim(fn.TIMES_LOW, parts)
-            return Prim(function, (left[0], right[0])), Prim(function, (left[1], right[1]))
+                return Prim(fn.TIMES_HIGH, parts, span=term.span), Prim(fn.TIMES_LOW, parts, span=term.span)
+            sums = (Prim(function, pair, span=term.span) for pair in zip(left, right, strict=True))
+            return next(sums), next(sums)
         case _:
             return None
 
