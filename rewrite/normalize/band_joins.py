@@ -116,7 +116,7 @@ def _moved_by(of: Term, amount: int) -> Term:
     number = _number(of)
     if not amount:
         return number
-    moved = Prim(PLUS if amount > 0 else MINUS, (number, Lit(abs(amount), ty.LONG)))
+    moved = Prim(PLUS if amount > 0 else MINUS, (number, Lit(abs(amount), ty.LONG)), span=number.span)
     if of.type != ty.LONG:
         return moved
     end, beyond = (MAX_LONG, GT) if amount > 0 else (MIN_LONG, LT)
