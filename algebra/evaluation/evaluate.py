@@ -153,7 +153,7 @@ class _Evaluator:
             inner[param.name] = widened(value, arg.type, param.type)
         if self.level == NESTED_MAX_CALLS:
             message = (
-                f"`{definition.name}` calls itself without end: {NESTED_MAX_CALLS:,} calls are nested in each other"
+                f"`{definition.name}` calls itself too often: {NESTED_MAX_CALLS:,} calls are nested in each other"
             )
             hint = "a comparison with a missing value is false" if any(map(_lacks, inner.values())) else None
             raise UserError(message, term.span, hint)

@@ -106,8 +106,8 @@ class ExpressionBuilder(Builder):
         return generators
 
     def generator(self, span: Span, pattern: syntax.Pattern, *rest: Any) -> syntax.Generator:
-        *equals, expr = rest
-        source = syntax.BagExpr((expr,), expr.span) if equals else expr
+        *sign, expr = rest
+        source = syntax.BagExpr((expr,), expr.span) if sign == ["="] else expr
         return syntax.Generator(pattern, source, span)
 
     def where(self, span: Span, condition: syntax.Expr) -> tuple[str, syntax.Expr]:

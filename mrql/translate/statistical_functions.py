@@ -131,7 +131,7 @@ def histogram(collection: Term, names: Names, span: Span, width: Term | None = N
         return _counted(each(collection, names, lambda x: Tup((x, Tup(()))), itself), names, span)
     check_numeric("histogram", element_type(collection), span)
     if not (isinstance(width, Lit) and isinstance(width.value, int | float) and width.value > 0):
-        message = "the width of `histogram` is a constant above 0"
+        message = "the width of `histogram` is an integer or a double above 0, and the same for all rows"
         raise UserError(message, width.span or span, "histogram(e, 10)")
     given = width
     return _counted(each(collection, names, lambda x: Tup((_beginning(x, given, span), Tup(()))), itself), names, span)

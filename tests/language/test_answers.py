@@ -155,7 +155,7 @@ ERRORS = [
     ("cuont(S)", "did you mean `count`?"),
     ("9223372036854775808", "out of the range of a long"),
     ("f(1)", "unknown function `f`"),
-    ("function f(n: int): int { f(n) }; f(1)", "`f` calls itself without end: 5,000 calls are nested in each other"),
+    ("function f(n: int): int { f(n) }; f(1)", "`f` calls itself too often: 5,000 calls are nested in each other"),
     ("function f(n: int): string { n }; 1", "the result of `f` must be of type string, not int"),
     ("x = 1; x = 2", "`x` is defined already"),
     ("select x from x in S order by {x}", "have no order"),
@@ -202,7 +202,7 @@ def test_error_shows_the_line_and_a_caret() -> None:
 )
 def test_calls_without_end(call: str, hint: str | None) -> None:
     """Missing values are named where there are some: a function that counts upwards has none."""
-    with pytest.raises(UserError, match="calls itself without end") as caught:
+    with pytest.raises(UserError, match="calls itself too often") as caught:
         answer(call)
     assert caught.value.hint == hint
 
