@@ -237,7 +237,7 @@ def locked(home: Path) -> AbstractContextManager[None]:
 @contextmanager
 def interrupted(_home: Path) -> Iterator[None]:
     """Ctrl-C is pressed twice while a batch runs."""
-    with mock.patch("mrql.runtime.reference.engine.ReferenceView.apply", side_effect=KeyboardInterrupt):
+    with mock.patch("mrql.runtime.reference.engine.ReferenceView.applied", side_effect=KeyboardInterrupt):
         yield
 
 
