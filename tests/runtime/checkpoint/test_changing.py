@@ -86,7 +86,7 @@ POINTS: dict[str, Point] = {
     "found": before(arrived, "count_rows"),
     "counted": before(reference_engine, "read_changes"),
     "partly read": within_a_file,
-    "read": before(ReferenceView, "apply"),
+    "read": before(ReferenceView, "applied"),
     "applied": before(ReferenceView, "answer"),
     "put aside": before(stream_loop, "look_again"),
 }
@@ -155,7 +155,7 @@ def test_a_static_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change:
     write(tmp_path / "edges" / "a.csv", rows(ROWS), 0)
     write(tmp_path / "names" / "n.csv", "1,a\n2,b\n", 0)
     with monkeypatch.context() as patch:
-        before(ReferenceView, "apply")(patch, once(tmp_path / "names" / "n.csv", change))
+        before(ReferenceView, "applied")(patch, once(tmp_path / "names" / "n.csv", change))
         with pytest.raises(UserError, match=r"n\.csv has (changed|gone) while it was read"):
             Stream(tmp_path, text).run()
     assert Stream(tmp_path, text).answers() == {}
@@ -165,7 +165,7 @@ def test_without_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Nothing of the batch is seen."""
     write(tmp_path / "edges" / "a.csv", rows(ROWS), 0)
     running = Stream(tmp_path, SUMS)
-    before(ReferenceView, "apply")(monkeypatch, once(tmp_path / "edges" / "a.csv", grown))
+    before(ReferenceView, "applied")(monkeypatch, once(tmp_path / "edges" / "a.csv", grown))
     with pytest.raises(UserError, match=r"a\.csv has changed while it was read; nothing of the batch counts"):
         running.uninterrupted()
     assert not [*(tmp_path / "alone").glob("batch-*")]
