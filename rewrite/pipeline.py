@@ -14,11 +14,18 @@ no inverse is decided by `split`.
 Nor are the rewrites passes that the compiler for Spark makes when it meets a term (`runtime/spark/compiler`), as they
 depend on what is known then alone:
 
-    group_by.py     the function of a group is split once more, into aggregate functions of Spark: also in an answer,
-                    a step of a loop or a query that is run once, over rows that may take others away
-    join.py         a join by element is what its function is of a pair of elements, over the pairs that Spark makes
-    loops.py        what is the same in all steps of a loop, and worth to be kept there (`rewrite/loops/invariants.py`)
-    loop_values.py  the value of a loop that has run takes its place
+    compiler.py           a group that is read as a whole is a function of its key and its elements
+                          (`rewrite/normalize/group_functions.py`); a name of a bag over sources stands for it
+    evaluation_guards.py  what may fail for the rows of a source has in it the conditions under which it is evaluated
+    group_by.py           the function of a group is split once more, into aggregate functions of Spark: also in an
+                          answer, a step of a loop or a query that is run once, over rows that may take others away
+    join.py               a join by element is what its function is of a pair of elements, over the pairs that Spark
+                          makes
+    loops.py              what is the same in all steps of a loop, and worth to be kept there
+                          (`rewrite/loops/invariants.py`)
+    loop_values.py        the value of a loop that has run takes its place
+    row_values.py         what is read of sources for each row is joined to it
+    windows.py            a window function of an order of all rows is one of Spark's
 """
 
 from __future__ import annotations

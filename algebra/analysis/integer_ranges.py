@@ -92,7 +92,7 @@ def leaves_its_range(term: Term, known: Known = NOTHING_KNOWN) -> bool:
         case Prim(function, _) if function == NONE_MISSING:
             return True
         case Reduce(monoid, bag) if monoid == SUM and (term.type == ty.LONG or isinstance(term.type, ty.DecimalType)):
-            return not (_has_one_at_most(bag) or is_narrow(term))
+            return not (has_one_at_most(bag) or is_narrow(term))
         case Reduce(monoid, _) if monoid == PRODUCT:
             return term.type == ty.LONG
         case Reduce(Fold(combine=combine)):
@@ -101,13 +101,13 @@ def leaves_its_range(term: Term, known: Known = NOTHING_KNOWN) -> bool:
             return False
 
 
-def _has_one_at_most(bag: Term) -> bool:
+def has_one_at_most(bag: Term) -> bool:
     """Whether a bag has no second element: to add up what it has adds nothing."""
     match bag:
         case Single() | Empty():
             return True
         case If(_, then, otherwise):
-            return _has_one_at_most(then) and _has_one_at_most(otherwise)
+            return has_one_at_most(then) and has_one_at_most(otherwise)
         case _:
             return False
 

@@ -152,9 +152,7 @@ class _Evaluator:
             value = self.value(arg, env)
             inner[param.name] = widened(value, arg.type, param.type)
         if self.level == NESTED_MAX_CALLS:
-            message = (
-                f"`{definition.name}` calls itself too often: {NESTED_MAX_CALLS:,} calls are nested in each other"
-            )
+            message = f"`{definition.name}` calls itself too often: {NESTED_MAX_CALLS:,} calls are nested in each other"
             hint = "a comparison with a missing value is false" if any(map(_lacks, inner.values())) else None
             raise UserError(message, term.span, hint)
         level, room = self.level, self.room

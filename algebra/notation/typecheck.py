@@ -73,7 +73,7 @@ from mrql.algebra.values.decimals import is_held
 from mrql.algebra.values.values import Bag, Document, Record
 
 Scope = Mapping[str, Type]
-_SHOWN = 300
+SHOWN_MAX_CHARACTERS = 300
 
 
 @attrs.frozen
@@ -112,7 +112,7 @@ def first_fault(term: Term, variables: Scope | None = None) -> Fault | None:
 def shorten(term: Term) -> str:
     """A term in at most 300 characters."""
     text = show(term)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= SHOWN_MAX_CHARACTERS else text[: SHOWN_MAX_CHARACTERS - 1] + "…"
 
 
 def flows_into(value: Type, place: Type) -> bool:

@@ -13,7 +13,7 @@ from mrql.algebra.values.data import Element
 from mrql.algebra.values.values import Bag, Document, Record, Value
 from mrql.algebra.values.xml_elements import to_xml
 
-TRACED = 20
+TRACED_MAX_ELEMENTS = 20
 """So many elements of a collection are traced."""
 
 
@@ -44,7 +44,7 @@ def show_value(value: Value) -> str:
             return str(value)
 
 
-def show_beginning(value: Value, most: int = TRACED) -> str:
+def show_beginning(value: Value, most: int = TRACED_MAX_ELEMENTS) -> str:
     """A value, of a collection with more elements the first ones.
 
     >>> show_beginning([1, 2, 3], 2)

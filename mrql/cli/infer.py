@@ -40,7 +40,7 @@ SUFFIXES = {
 DELIMITERS = {".tbl": "|", ".tsv": "\t"}
 OTHERS = (";", "\t", "|")
 """What else is usual between fields."""
-LOOKED_AT = 20
+LOOKED_AT_MAX_LINES = 20
 """So many records say what stands between their fields."""
 INFERRED = [name for name, format in FORMATS.items() if format.infer is not None]
 
@@ -150,7 +150,7 @@ def _other_delimiter(path: Path, usual: str, locale: str | None) -> str | None:
     in all of them, and the other is not, or may be part of a number in some locale."""
     spec = SourceSpec("csv", stream=False, format=FORMATS["csv"], path=str(path), row=ty.UNIT)
     files = list_files(spec)
-    found = [line for _, line in islice(lines(files[0]), LOOKED_AT) if line.strip()] if files else []
+    found = [line for _, line in islice(lines(files[0]), LOOKED_AT_MAX_LINES) if line.strip()] if files else []
 
     def divides(delimiter: str) -> bool:
         counts = {line.count(delimiter.encode()) for line in found}

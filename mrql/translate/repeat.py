@@ -34,7 +34,7 @@ from mrql.translate.coercion import coerce
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Scope
 
-WIDENINGS = 20
+WIDENED_MAX_TIMES = 20
 """A type widens no more often than this, if it does not grow without end."""
 
 TRUE = Lit(True, ty.BOOL)
@@ -71,7 +71,7 @@ def repeat(expr: syntax.Repeat, scope: Scope) -> Term:
 def _typed_step(expr: syntax.Repeat, first: Type, scope: Scope) -> tuple[Type, Pattern, Term, Flags]:
     """The type that goes from step to step, the pattern and the step over it, and the flags of the step."""
     carried = first
-    for _ in range(WIDENINGS):
+    for _ in range(WIDENED_MAX_TIMES):
         match = Match()
         pattern = match_pattern(expr.pattern, carried, scope.globals, match)
         if match.conditions:

@@ -48,7 +48,7 @@ DeclareSource: TypeAlias = Callable[[syntax.SourceExpr, str | None], Term]
 RowOf: TypeAlias = Callable[[SourceSpec], Type]
 LISTED_MAX_FIELDS = 12
 """How many fields a hint lists."""
-LONGEST_NAME = 40
+NAME_MAX_CHARACTERS = 40
 """How many characters a name has that a hint repeats."""
 NOTHING = Catalog()
 """Where a query reads nothing but the streams that it is given."""
@@ -207,7 +207,7 @@ class Scope:
         near = guess = did_you_mean(name, known)
         if what == "field" and near is None and len(known) <= LISTED_MAX_FIELDS:
             guess = f"there are {', '.join(f'`{field}`' for field in known)}"
-        if near is None and len(name) <= LONGEST_NAME:
+        if near is None and len(name) <= NAME_MAX_CHARACTERS:
             guess = guess or otherwise
         return UnknownName(what, name, span, elsewhere or guess)
 

@@ -7,7 +7,7 @@ from random import Random
 
 from mrql.algebra.values.values import Bag, Canonical, Record, Value, canonical
 
-TRIES = 8
+TRIED_MAX_TIMES = 8
 """How often a row that shares a value is looked for before any row will do."""
 
 
@@ -85,7 +85,7 @@ class _Sample:
         """A row that is not taken yet and has a value of one that is; None when a few tries find none."""
         if not self.reached or self.random.random() < 0.2:
             return None
-        for _ in range(TRIES):
+        for _ in range(TRIED_MAX_TIMES):
             found = self.sampler.having[name].get(self.random.choice(self.reached), ())
             number = self.random.choice(found) if found else None
             if number is not None and number not in self.taken[name]:

@@ -32,7 +32,7 @@ __all__ = ["Counterexample", "Sampler", "Scenario", "Verified", "VerifyOptions",
 IN_TURN = (EdgeValues.OWN, EdgeValues.NEAR, EdgeValues.SCATTERED, EdgeValues.ENDS)
 """What the histories of a scenario have for values."""
 
-TRIES = 4
+TRIED_MAX_TIMES = 4
 """So often edge values are drawn for which the query has a value."""
 
 
@@ -192,7 +192,7 @@ class _Verifier:
         rows = self.sampler.draw(random)
         if edges is not EdgeValues.OWN:
             types = {**self.plan.streams, **self.plan.tables}
-            for _ in range(TRIES):
+            for _ in range(TRIED_MAX_TIMES):
                 oracle = self.over(replaced({name: rows[name] for name in types}, types, edges, random))
                 if oracle.has_value:
                     return oracle

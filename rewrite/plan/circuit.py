@@ -123,8 +123,6 @@ class Operator:
     """The number of the component that it keeps."""
     access: Access = Access.ONCE
     """How batches read and change what it keeps."""
-    pairs_may_fail: bool = False
-    """Whether it joins, and computes something of the rows that it puts together that may end in an error."""
     form: DeltaForm = DeltaForm.CHANGES
     """The summands of its rule, where it joins."""
 
@@ -366,7 +364,7 @@ def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> 
     form = DeltaForm.THERE if fails and any(_may_lose(i.stream, plan) for i in feed.rows.inputs) else DeltaForm.CHANGES
     rule, given = delta_rule(feed, form), (*sides, *_tables_of(feed))
     join = Operator(f"{stage.name}.join{suffix}", OperatorKind.JOIN, given, Linearity.BILINEAR, rule, works)
-    yield attrs.evolve(join, stage=stage.name, pairs_may_fail=fails, form=form)
+    yield attrs.evolve(join, stage=stage.name, form=form)
 
 
 def _tables_of(feed: Feed) -> list[str]:

@@ -1,4 +1,4 @@
-"""Values as JSON text that reads back: the form that the reference engine keeps states in.
+"""Values as JSON that reads back: the form that the reference engine keeps states in.
 
 Numbers with a fraction are written such that the same number is read; what JSON has no form for is an object with a
 tag.
@@ -6,7 +6,6 @@ tag.
 
 from __future__ import annotations
 
-import json
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -16,17 +15,12 @@ from mrql.algebra.values.exact_sums import Total
 from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
-def to_text(value: Value) -> str:
-    """A value as one line.
-
-    >>> to_text((1, 0.5, Bag(["a"]), None))
-    '{"t":[1,{"f":"0.5"},{"b":["a"]},null]}'
-    """
-    return json.dumps(to_plain(value), ensure_ascii=False, separators=(",", ":"))
-
-
 def to_plain(value: Value) -> Any:
-    """A value as JSON has it."""
+    """A value as JSON has it.
+
+    >>> to_plain((1, 0.5, Bag(["a"]), None))
+    {'t': [1, {'f': '0.5'}, {'b': ['a']}, None]}
+    """
     match value:
         case None | bool() | int() | str():
             return value

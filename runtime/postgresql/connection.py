@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
-OLDEST = 14
+OLDEST_VERSION = 14
 """Versions before this one do not hash rows."""
 REFUSED = ("password", "does not exist", "pg_hba.conf", "not permitted", "permission denied")
 """What a server says to who may not come in, or asks for what is not there; libpq hands over the text alone."""
@@ -62,9 +62,11 @@ def connect(conninfo: str, shown: str, *, replication: bool = False) -> Connecti
         raise UserError(f"{shown} is no address of PostgreSQL: {_without(_line(error), conninfo)}") from None
     except psycopg.OperationalError as error:
         raise _not_connected(shown, _line(error)) from None
-    if connection.info.server_version < OLDEST * 10_000:
+    if connection.info.server_version < OLDEST_VERSION * 10_000:
         connection.close()
-        raise UserError(f"{shown} is of version {connection.info.server_version // 10_000}; {OLDEST} is the oldest")
+        raise UserError(
+            f"{shown} is of version {connection.info.server_version // 10_000}; {OLDEST_VERSION} is the oldest"
+        )
     return connection
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Arguments: TypeAlias = Sequence[Any]
 
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 PATIENCE = "5s"
 """So long a connection waits for another that writes to the table: a process that was killed lets go of it soon."""
 
@@ -189,7 +189,7 @@ class StreamTable:
         with self.connection.cursor() as cursor, cursor.copy(copy) as into:
             for file in files:
                 with file.open("rb") as stream:
-                    while block := stream.read(BLOCK):
+                    while block := stream.read(BLOCK_BYTES):
                         into.write(block)
         listed = ", ".join(numbered)
         self._execute(

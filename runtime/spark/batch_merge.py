@@ -76,9 +76,9 @@ class BatchMerge:
 
     def _change_of(self, derived: DerivedStream, before: list[Snapshot], *, starting: bool) -> Frame:
         """How a derived stream changes, but for what is withheld."""
-        if derived.name in self.states.residual_changes:
-            return self.states.residual_changes[derived.name].passed_on(before, starting=starting)
         with timed(self.states.transaction.milliseconds, derived.name):
+            if derived.name in self.states.residual_changes:
+                return self.states.residual_changes[derived.name].passed_on(before, starting=starting)
             change = self.states.deltas.since(self.states.circuit.derived[derived.name], before, starting=starting)
         return self.for_readers(derived, change)
 

@@ -14,7 +14,7 @@ from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
 
-PARTITIONS = 4
+PARTITIONS_MAX_PER_CORE = 4
 """What a loop carries lies in at most so many partitions for each core: a union has those of all its parts."""
 
 
@@ -38,7 +38,7 @@ class CheckpointedRows:
 
     @cached_property
     def rdd(self) -> Any:
-        most = PARTITIONS * self.spark.sparkContext.defaultParallelism
+        most = PARTITIONS_MAX_PER_CORE * self.spark.sparkContext.defaultParallelism
         return jvm.in_partitions(self.checkpoint, most)
 
     @cached_property

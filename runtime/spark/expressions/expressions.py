@@ -12,7 +12,7 @@ from itertools import count
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.integer_ranges import is_narrow
+from mrql.algebra.analysis.integer_ranges import has_one_at_most, is_narrow
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import bound_names, free_vars
 from mrql.algebra.errors import InternalError, UserError
@@ -356,7 +356,7 @@ class Expressions:
     def shares(self, monoid: Aggregate, t: Type, source: Term, env: Environment) -> str:
         """What a sum adds up, or a product multiplies, as an array of numbers of its type."""
         match source:
-            case CMap(Lambda(_, body)) if _gives_one(body):
+            case CMap(Lambda(_, body)) if has_one_at_most(body):
                 array, param, item = self.elements(source, env)
                 x = self.fresh()
                 scope = {**env, **bind(param, Atom(x, item))}
@@ -386,14 +386,3 @@ class Expressions:
     def co_group(self, term: CoGroup, env: Environment) -> str:
         left, right = (KeyedArray(self.array(side, env), pair_type(side)[0]) for side in (term.left, term.right))
         return co_grouped_sql(self, left, right, pair_type(term)[0])
-
-
-def _gives_one(body: Term) -> bool:
-    """Whether a function of elements gives one element of each, or none."""
-    match body:
-        case Single() | Empty():
-            return True
-        case If(_, then, otherwise):
-            return _gives_one(then) and _gives_one(otherwise)
-        case _:
-            return False

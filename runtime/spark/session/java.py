@@ -12,10 +12,10 @@ from pathlib import Path
 
 from mrql.algebra.errors import EngineError
 
-OLDEST = 17
+OLDEST_VERSION = 17
 """The oldest version that Spark runs on."""
 
-INSTALL = f"install Java {OLDEST} or newer (on Debian: apt-get install openjdk-{OLDEST}-jre-headless)"
+INSTALL = f"install Java {OLDEST_VERSION} or newer (on Debian: apt-get install openjdk-{OLDEST_VERSION}-jre-headless)"
 
 _SAYS_NOTHING = ("Error: Could not create the Java Virtual Machine.", "Error: A fatal exception has occurred.", "\tat ")
 """How lines begin that stand behind the one that says why Java has ended."""
@@ -38,8 +38,8 @@ def not_started(error: Exception, said: Iterable[str]) -> EngineError:
     """Why Spark did not start, from the error and the lines that Java has written meanwhile."""
     java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if os.environ.get("JAVA_HOME") else "java"
     version = version_of(java)
-    if version is not None and version < OLDEST:
-        return EngineError(f"Spark needs Java {OLDEST} or newer, and {java} is version {version}", INSTALL)
+    if version is not None and version < OLDEST_VERSION:
+        return EngineError(f"Spark needs Java {OLDEST_VERSION} or newer, and {java} is version {version}", INSTALL)
     first = str(error).strip().split("\n")[0]
     telling = [line for line in said if line.strip() and not line.startswith(_SAYS_NOTHING)]
     return EngineError(f"Spark did not start: {first}", telling[-1].strip() if telling else None)
