@@ -30,7 +30,11 @@ from mrql.rewrite.plan.threshold import Threshold
 @FILE
 @ARGS
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document.")
-@click.option("--graph", type=click.Path(dir_okay=False, path_type=Path), help="Draw the stages into an SVG file, those of the last expression of the file.")
+@click.option(
+    "--graph",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw the stages into an SVG file, those of the last expression of the file.",
+)
 @click.option("--derivation", is_flag=True, help="Show every step from the text to the stages.")
 @click.option("--passes", is_flag=True, help="Show every pass that ran, its condition and what it changed.")
 @STRICT

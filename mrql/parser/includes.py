@@ -57,6 +57,11 @@ class Includes:
         self.done.add(file)
 
 
+def is_of_library(source: Source) -> bool:
+    """Whether a text is that of a file which comes with mrql."""
+    return LIBRARY in Path(source.name).parents
+
+
 @cache
 def _library() -> list[str]:
     return sorted(file.name for file in LIBRARY.glob("*.mrql"))

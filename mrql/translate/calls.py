@@ -6,7 +6,9 @@ After `group by`, an aggregation also takes an expression over the elements of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from mrql import syntax
 from mrql.algebra import functions as fn
@@ -16,6 +18,7 @@ from mrql.algebra.analysis.missing import there
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import TRACE
 from mrql.algebra.terms import Let, PVar, Single, Term, Var, element_type
+from mrql.parser.includes import is_of_library
 from mrql.parser.sql_hints import COUNT
 from mrql.translate.builtin_aggregates import AGGREGATIONS, aggregate
 from mrql.translate.coercion import castable, coerce, resolve, taken_as
@@ -138,7 +141,26 @@ def _expand_macro(macro: syntax.MacroDef, expr: syntax.Call, scope: Scope) -> Te
         hint = "a function can call itself: its parameters have types"
         raise UserError(f"the macro `{macro.name}` stands in itself, and would never end", expr.span, hint)
     thunks = {name: Thunk(arg, scope) for name, arg in zip(macro.params, expr.args, strict=True)}
-    return scope.outermost(macro.name, thunks).translate(macro.body)
+    with _said_of_the_call(expr):
+        return scope.outermost(macro.name, thunks).translate(macro.body)
+
+
+@contextmanager
+def _said_of_the_call(expr: syntax.Call) -> Iterator[None]:
+    """What is wrong in a macro that comes with mrql is what it is given.
+
+    Raises: UserError where it is called.
+    """
+    try:
+        yield
+    except UserError as error:
+        place = error.span
+        if place is None or place.source is expr.span.source or not is_of_library(place.source):
+            raise
+        line = place.source.line_text(place.line).strip()
+        hint = f"{Path(place.source.name).name} has, in line {place.line}: {line}"
+        message = f"`{expr.function}` does not take what it is given: {error.message}"
+        raise UserError(message, expr.span, hint) from None
 
 
 def _check_arity(name: str, arity: int, expr: syntax.Call) -> None:

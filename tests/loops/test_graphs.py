@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -14,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import mrql
+from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.jobs.batch import ReferenceBatchJob
@@ -168,3 +170,25 @@ def test_the_document(tmp_path: Path) -> None:
     assert [kind for kind, _, _ in shown] == ["mrql", "answer"] * 2
     for (_, _, text), (_, _, below) in zip(shown[::2], shown[1::2], strict=True):
         assert values(edges + text) == values(";".join(below.splitlines()))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("components(N)", "`components` does not take what it is given: this pattern takes a tuple of 2 apart"),
+        ("distances(edges, 1)", "`distances` does not take what it is given: this pattern takes a tuple of 3 apart"),
+    ],
+)
+def test_a_wrong_call_is_told_where_it_is(call: str, said: str) -> None:
+    """And not in the file of macros, in which nothing is wrong."""
+    text = f'include "graph.mrql";\n1 + 1;\ncount({call});'
+    with pytest.raises(UserError, match=re.escape(said)) as caught:
+        mrql.compile(text, edges=EDGES, N="bag(<a: long, b: long>)")
+    assert caught.value.span is not None
+    assert (caught.value.span.line, caught.value.span.text) == (3, call)
+    assert (caught.value.hint or "").startswith("graph.mrql has, in line ")
+
+
+def test_a_wrong_argument_is_told_as_ever() -> None:
+    with pytest.raises(UserError, match="unknown name `edge`"):
+        mrql.compile('include "graph.mrql"; components(edge);', edges=EDGES)
