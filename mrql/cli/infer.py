@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,7 @@ import attrs
 import click
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Columns, SourceSpec
+from mrql.algebra.catalog import Columns, Format, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.showable import numbered, written_name
 from mrql.algebra.types import Type
@@ -81,35 +81,16 @@ def infer(
 
     A FILE may be a directory.
     """
-    ending = _ending(files[0])
-    name = called or SUFFIXES.get(ending)
-    if name is None:
-        raise click.UsageError(f"{files[0]} does not say of which format it is: --source csv, say")
+    name = _format_of(files, called)
     format = FORMATS[name]
-    if called is None:
-        _must_be_alike(files, name)
-    is_csv = isinstance(format.rows, Columns)
-    options: dict[str, tuple[str, ...]] = {"header": ()} if header else {}
-    options |= {"multiline": ()} if multiline else {}
-    options |= {"nullValue": nulls} if nulls else {}
     texts = {"quote": quote, "escape": escape, "comment": comment}
     texts |= {"dateFormat": date_format, "timestampFormat": timestamp_format, "locale": locale}
+    options: Options = {word: () for word, is_set in (("header", header), ("multiline", multiline)) if is_set}
+    options |= {"nullValue": nulls} if nulls else {}
     options |= {option: (text,) for option, text in texts.items() if text is not None}
-    if not is_csv and delimiter is not None:
-        raise click.UsageError("--delimiter is for csv")
-    if not is_csv and (date_format, timestamp_format) != (None, None):
-        raise click.UsageError("--date-format and --timestamp-format are for csv: of JSON, texts are strings")
-    for option in [*options, *([] if sample is None else ["sample"])]:
-        if option not in format.takes:
-            taking = CATALOG.names_taking(option)
-            raise click.UsageError(f"{format} source has no option `{option}`: it is for {taking}")
-    between = DELIMITERS.get(ending, ",") if delimiter is None else delimiter
-    if is_csv and delimiter is None and (other := _other_delimiter(files[0], between, locale)) is not None:
-        say(f"the fields stand apart by {_quoted(other)}; --delimiter says what else it may be", err=True)
-        between = other
-    if is_csv and len(between) != 1:
-        raise click.UsageError("a delimiter is one character")
-    written = text_options(options, between)
+    _must_take(format, [*options, *([] if sample is None else ["sample"])], delimiter)
+    is_csv = isinstance(format.rows, Columns)
+    between = _delimiter(files[0], delimiter, locale) if is_csv else ","
     specs = [
         SourceSpec(
             name=name,
@@ -121,7 +102,7 @@ def infer(
             header=header,
             multiline=multiline,
             sample=sample,
-            texts=written,
+            texts=text_options(options, between),
         )
         for file in files
     ]
@@ -132,11 +113,60 @@ def infer(
         options |= {"allowMissingColumns": ()}
     say(f"type row = {type_name(row)};")
     for spec in specs:
-        arguments = [_quoted(spec.path), *([_quoted(between)] if is_csv else []), "type(row)"]
-        arguments += [
-            f"{option}({', '.join(map(_quoted, texts))})" if texts else option for option, texts in options.items()
-        ]
-        say(f"source({name}, {', '.join(arguments)})")
+        say(_written(spec, options))
+
+
+Options = dict[str, tuple[str, ...]]
+"""The options of a source, with their texts."""
+
+
+def _format_of(files: Sequence[Path], called: str | None) -> str:
+    """The format that is named, or that of all files by their names.
+
+    Raises: UsageError where the first one does not say, or another says something else.
+    """
+    name = called or SUFFIXES.get(_ending(files[0]))
+    if name is None:
+        raise click.UsageError(f"{files[0]} does not say of which format it is: --source csv, say")
+    if called is None:
+        _must_be_alike(files, name)
+    return name
+
+
+def _must_take(format: Format, options: Iterable[str], delimiter: str | None) -> None:
+    """Raises: UsageError at an option that the format does not have."""
+    if not isinstance(format.rows, Columns):
+        if delimiter is not None:
+            raise click.UsageError("--delimiter is for csv")
+        if not {"dateFormat", "timestampFormat"}.isdisjoint(options):
+            raise click.UsageError("--date-format and --timestamp-format are for csv: of JSON, texts are strings")
+    for option in options:
+        if option not in format.takes:
+            taking = CATALOG.names_taking(option)
+            raise click.UsageError(f"{format} source has no option `{option}`: it is for {taking}")
+
+
+def _delimiter(file: Path, given: str | None, locale: str | None) -> str:
+    """What stands between the fields of csv: as it is given, or as it looks.
+
+    Raises: UsageError where that is no character, or several.
+    """
+    between = DELIMITERS.get(_ending(file), ",") if given is None else given
+    if given is None and (other := _other_delimiter(file, between, locale)) is not None:
+        say(f"the fields stand apart by {_quoted(other)}; --delimiter says what else it may be", err=True)
+        between = other
+    if len(between) != 1:
+        raise click.UsageError("a delimiter is one character")
+    return between
+
+
+def _written(spec: SourceSpec, options: Options) -> str:
+    """A source as a query file has it."""
+    is_csv = isinstance(spec.format.rows, Columns)
+    arguments = [_quoted(spec.path), *([_quoted(spec.delimiter)] if is_csv else []), "type(row)"]
+    for option, texts in options.items():
+        arguments.append(f"{option}({', '.join(map(_quoted, texts))})" if texts else option)
+    return f"source({spec.name}, {', '.join(arguments)})"
 
 
 def _lacks_columns(spec: SourceSpec) -> bool:
