@@ -182,25 +182,25 @@ def row_by_row(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
     match term:
         case CMap(Lambda(_, body), Var(name)) if name in named and named[name].shape is Shape.BAG:
             read = free_vars(body) & named.keys()
-            fits = given(body) is not None and name not in read and bool(read) and not calls_python(body)
+            fits = only_element(body) is not None and name not in read and bool(read) and not calls_python(body)
             return named[name] if fits else None
         case _:
             return None
 
 
-def given(body: Term) -> Term | None:
+def only_element(body: Term) -> Term | None:
     """The one element that there is where some conditions hold; None where a body is not of that form.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
-    >>> show(given(parse("if true then {1L} else {}:{long}")))
+    >>> show(only_element(parse("if true then {1L} else {}:{long}")))
     '1L'
     """
     match body:
         case Single(item):
             return item
         case If(_, then, Empty()):
-            return given(then)
+            return only_element(then)
         case _:
             return None
 
@@ -215,7 +215,7 @@ def tells_apart(term: CMap) -> bool:
     >>> tells_apart(parse("cMap(λ(x, y). {x}, X)", {}, X)), tells_apart(parse("cMap(λ(x, _). {x}, X)", {}, X))
     (False, False)
     """
-    item = given(term.function.body)
+    item = only_element(term.function.body)
     return item is not None and _is_told(term.function.param, {*_parts(item)})
 
 

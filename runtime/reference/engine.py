@@ -118,13 +118,13 @@ def _rows_out(operator: Operator, view: ReferenceView) -> int | None:
     state = next((state for state in view.states if state.stage.name == operator.stage), None)
     match operator.kind:
         case OperatorKind.BAG if state is not None:
-            return state.given_to(operator.component or 0)
+            return state.rows_given_to(operator.component or 0)
         case OperatorKind.AGGREGATE | OperatorKind.DISTINCT if state is not None:
             return state.touched
         case OperatorKind.INDEX if state is not None:
             return state.changed.get((operator.feed or 0, operator.input or ""), 0)
         case OperatorKind.JOIN | OperatorKind.FILTER_MAP if state is not None:
-            return state.given.get(operator.feed or 0, 0)
+            return state.rows_by_feed.get(operator.feed or 0, 0)
         case OperatorKind.DIFFERENTIATE | OperatorKind.DELAY:
             return view.batch.passed_on.get(operator.id, 0)
         case _:

@@ -57,29 +57,29 @@ class StageState(StateStore[Iterable[Share], Iterable[Canonical], Collection[Ent
     touched_keys: set[Canonical] = attrs.Factory(set)
     changed: dict[tuple[int, str], int] = attrs.Factory(dict)
     """How many rows of each input of a join the last batch has changed."""
-    given: dict[int, int] = attrs.Factory(dict)
+    rows_by_feed: dict[int, int] = attrs.Factory(dict)
     """How many rows each feed, by its number, has given it in the last batch."""
 
     def snapshot(self) -> StageState:
         """The same state, which stays as it is when this one changes."""
         entries = {k: Entry(entry.key, [*entry.support], [*entry.values]) for k, entry in self.entries.items()}
-        changed, given = dict(self.changed), dict(self.given)
-        return StageState(self.stage, entries, dict(self.inputs), set(self.touched_keys), changed, given)
+        changed, rows_by_feed = dict(self.changed), dict(self.rows_by_feed)
+        return StageState(self.stage, entries, dict(self.inputs), set(self.touched_keys), changed, rows_by_feed)
 
     def restore(self, snapshot: StageState) -> None:
         """Is what it was at a snapshot."""
         before = snapshot.snapshot()
         self.entries, self.inputs = before.entries, before.inputs
-        self.touched_keys, self.changed, self.given = before.touched_keys, before.changed, before.given
+        self.touched_keys, self.changed, self.rows_by_feed = before.touched_keys, before.changed, before.rows_by_feed
 
     @property
     def touched(self) -> int:
         """How many keys the last batch touched."""
         return len(self.touched_keys)
 
-    def given_to(self, component: int) -> int:
+    def rows_given_to(self, component: int) -> int:
         """How many rows the last batch has given to a component."""
-        return sum(rows for feed, rows in self.given.items() if component in dict(self.stage.feeds[feed].units))
+        return sum(rows for feed, rows in self.rows_by_feed.items() if component in dict(self.stage.feeds[feed].units))
 
     def size(self) -> int:
         """How many rows the state holds."""

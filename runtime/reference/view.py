@@ -97,7 +97,9 @@ class ReferenceView:
                 self._build(state, changes)
             if recursive is not None:
                 built = state.stage.name not in kept
-                changes[recursive.name] = self._settled(state, recursive) if built else self._derived_change(recursive)
+                changes[recursive.name] = (
+                    self._run_to_fixpoint(state, recursive) if built else self._derived_change(recursive)
+                )
 
     def _build(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
         for i, feed in enumerate(state.stage.feeds):
@@ -150,7 +152,7 @@ class ReferenceView:
         for state in self.states:
             state.touched_keys.clear()
             state.changed.clear()
-            state.given.clear()
+            state.rows_by_feed.clear()
         merged: frozenset[str] = frozenset()
         for loop in self.plan.feedbacks:
             merged |= self._carry_over(loop, merged, changes, self._merge)
@@ -184,7 +186,7 @@ class ReferenceView:
                 self._step_all(state, changes)
                 recursive = self.plan.recursion_of(state.stage)
                 if recursive is not None:
-                    changes[recursive.name] = self._settled(state, recursive)
+                    changes[recursive.name] = self._run_to_fixpoint(state, recursive)
                 self._must_be_backed(state, changes)
 
     def _must_be_backed(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
@@ -229,7 +231,7 @@ class ReferenceView:
             pending = ZSet.of(self._bag(part.value)) - self.present.get(part.fed.name, ZSet())
             return divided(pending, element_type(part.fed), threshold)
 
-    def _settled(self, state: StageState, recursive: DerivedStream) -> ZSet:
+    def _run_to_fixpoint(self, state: StageState, recursive: DerivedStream) -> ZSet:
         """Takes the changes of what is made from a state back to it, the earliest first, until there are none.
 
         Raises: UserError when that takes more steps than it may.
@@ -352,7 +354,7 @@ class ReferenceView:
         return ZSet.of(evaluate(feed.rows.for_batch(changed), {**self.tables, **inputs}), weight)
 
     def _merge_rows(self, state: StageState, index: int, rows: ZSet) -> None:
-        state.given[index] = state.given.get(index, 0) + rows.size
+        state.rows_by_feed[index] = state.rows_by_feed.get(index, 0) + rows.size
         with timed(self.batch.milliseconds, state.stage.name):
             self._merge_each(state, index, rows)
 

@@ -102,7 +102,7 @@ class BatchMerge:
             return False
         transaction.changed.add(state.stage.name)
         recursive = self.plan.recursion_of(state.stage)
-        found = None if recursive is None else self.rounds.settled(state, recursive, before, starting=starting)
+        found = None if recursive is None else self.rounds.run_to_fixpoint(state, recursive, before, starting=starting)
         if recursive is not None and found is not None:
             changes[recursive.name] = found
         return True

@@ -95,7 +95,7 @@ class SparkEngine:
                 step = self.view.advance(self._frames(batch))
                 # The states are computed by the same action that puts out the answer.
                 put(SparkAnswer(step, self.view.plan.answer.type))
-                self.view.settle(counting=True)
+                self.view.complete(counting=True)
             except BaseException as error:
                 with unless_stopped():
                     self.view.give_up(error)
@@ -160,7 +160,7 @@ def _rows_out(operator: Operator, view: SparkView) -> int | None:
     match operator.kind:
         case OperatorKind.DELAY:
             return _counted(
-                run for loop in view.states.carried for e in loop if e.name == operator.id for run in e.given
+                run for loop in view.states.carried for e in loop if e.name == operator.id for run in e.fed_before
             )
         case OperatorKind.DIFFERENTIATE:
             passed_on = view.states.transaction.temporaries.passed_on

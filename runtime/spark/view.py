@@ -38,7 +38,7 @@ from mrql.runtime.streaming.stream_loop import Sizes
 
 
 class BatchResult:
-    """A batch as it was planned: its answer, its changes and `settle` compute what is not computed yet."""
+    """A batch as it was planned: its answer, its changes and `complete` compute what is not computed yet."""
 
     def __init__(self, view: SparkView, before: list[Snapshot]) -> None:
         self._view = view
@@ -106,15 +106,15 @@ class SparkView:
         self.lock = lock_of(spark)
         """Held while the settings of the session are others; whoever needs several things of a view in one holds it."""
         self.source = source
-        self.given = dict(tables or {})
+        self.static_tables = dict(tables or {})
         self.several = step_settings(spark, partitions)
         """The settings in which states are in several partitions, or in as many as are asked for."""
         with settings(spark, self.several), translated(source):
-            in_one = None if partitions else tables_in_one(self.given)
+            in_one = None if partitions else tables_in_one(self.static_tables)
         self.held = HeldTables()
-        self.held.hold(self.given.values(), every=hold_tables)
+        self.held.hold(self.static_tables.values(), every=hold_tables)
         self.table_loops = LoopCheckpoints()
-        self.tables = dict(self.given if in_one is None else in_one)
+        self.tables = dict(self.static_tables if in_one is None else in_one)
         self.columns = ColumnNames()
         self.plans = Plans(spark, self.several if in_one is None else step_settings(spark, 1))
         self.states = ViewStates(plan, spark, self.tables, self.columns, self.plans, shared=start)
@@ -163,7 +163,7 @@ class SparkView:
     def _start(self) -> None:
         with settings(self.spark, self.settings), translated(self.source):
             self.merge.go_through({}, starting=True)
-            self.settle()
+            self.complete()
 
     def resume(self, kept: Collection[str], arrived: Mapping[str, Frame]) -> None:
         """Computes the states that were put in, those of the stages that are `kept`, and builds the others from the
@@ -171,7 +171,7 @@ class SparkView:
         self.expect(self.sizes().rows, arrived.values())
         with settings(self.spark, self.settings):
             Rebuild(self.states, self.merge, kept).of(arrived)
-            self.settle()
+            self.complete()
 
     # --- a batch ------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class SparkView:
 
     def advance(self, deltas: Mapping[str, Frame]) -> BatchResult:
         """Plans a batch: its states are there to be read. While it is planned Spark begins to compute them; the rest is
-        computed with whatever is first asked of them, or when it is settled.
+        computed with whatever is first asked of them, or when it is completed.
 
         Raises: MissingRow when a row is deleted that is not there, if that is known by then.
         """
@@ -228,7 +228,7 @@ class SparkView:
             if not is_too_large(batch, rows):
                 return
         self.states.repartition(self.several)
-        self.tables.update(self.given)
+        self.tables.update(self.static_tables)
 
     def _arriving(self, stream: str, batch: Frame) -> Frame:
         """A batch of a stream as it is to be read: computed once, if it might be something else the next time."""
@@ -237,7 +237,7 @@ class SparkView:
             return frame
         return self.states.deltas.aside(frame)
 
-    def settle(self, *, counting: bool = False) -> None:
+    def complete(self, *, counting: bool = False) -> None:
         """Computes what is not computed yet of a batch, which counts then.
 
         When `counting`, the same job counts the keys that the batch touched.
@@ -317,14 +317,14 @@ class SparkView:
 
     @property
     def residual(self) -> Residual:
-        """How far the values of loops are off by what does not matter, once the batch is settled."""
+        """How far the values of loops are off by what does not matter, once the batch is completed."""
         with self.lock, settings(self.spark, self.settings), translated(self.source):
             self.require_open()
             self.at_rest()
             return self.states.residual()
 
     def sizes(self) -> Sizes:
-        """How large the settled states are, and how many keys the last batch touched, if those were counted."""
+        """How large the states are, and how many keys the last completed batch touched, if those were counted."""
         return self.states.sizes()
 
     # --- the end ------------------------------------------------------------------------------

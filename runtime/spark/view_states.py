@@ -153,12 +153,12 @@ class ViewStates:
         return [*runs, *(run for run in self.transaction.temporaries.counted if run.rows is None)]
 
     def residual(self) -> Residual:
-        """How far the values of loops are off by what does not matter, once the batch is settled."""
+        """How far the values of loops are off by what does not matter, once the batch is completed."""
         kept_back = Residual.of_steps(residuals([*self.residual_changes.values()]))
         return reduce(Residual.and_also, (each.residual for each in self._all_carried()), kept_back)
 
     def sizes(self) -> Sizes:
-        """How large the settled states are, and how many keys the last batch touched, if those were counted."""
+        """How large the states are, and how many keys the last completed batch touched, if those were counted."""
         return Sizes(
             sum(run.rows or 0 for table in self.tables() for run in table.runs),
             sum(self.transaction.touched.values()),

@@ -357,7 +357,7 @@ def assert_as_in_the_reference(
         if number == len(history):
             view.advance({stream: changes(sides[0], sides[1], view.columns)})
             view.rollback()
-            view.settle()
+            view.complete()
             residual = view.residual.change
             assert residual == pytest.approx(reference.residual.change, abs=1e-9), "of a batch that fails"
         changed = view.apply({stream: changes(sides[0], sides[1], view.columns)}).collect()

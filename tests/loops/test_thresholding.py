@@ -143,7 +143,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> 
             )
     view.advance({"edges": sides[0]})
     view.rollback()
-    view.settle()
+    view.complete()
     assert view.residual.groups == reference.residual.groups, "a batch that fails leaves nothing to compare"
     view.close()
     assert withheld > 0

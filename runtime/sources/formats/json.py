@@ -32,7 +32,7 @@ from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats.csv_values import PATTERNS
 from mrql.runtime.sources.formats.envelopes import changes_of
 from mrql.runtime.sources.formats.file_format import IS_NEW, FileFormat, count_lines, first_new
-from mrql.runtime.sources.formats.json_types import joined_types, settled, type_of, widened_by
+from mrql.runtime.sources.formats.json_types import joined_types, type_of, widened_by, with_any_for_nulls
 
 SAMPLE_ROWS = 1000
 """How many rows the type is taken from where none is given."""
@@ -238,7 +238,7 @@ def infer_row(files: Sequence[Path], multiline: bool = False, rows: int | None =
     for value in islice(sample, rows or SAMPLE_ROWS):
         found = type_of(value)
         joined = found if joined is None else joined_types(joined, found)
-    return None if joined is None else settled(joined)
+    return None if joined is None else with_any_for_nulls(joined)
 
 
 def _must_be_lines(files: Sequence[Path]) -> None:

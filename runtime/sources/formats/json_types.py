@@ -87,7 +87,7 @@ def widened_by(known: Type, found: Type) -> Type | None:
         case ty.RecordType(), ty.RecordType():
             fields = dict(known.fields)
             for name, t in found.fields:
-                wider = widened_by(fields[name], t) if name in fields else settled(t)
+                wider = widened_by(fields[name], t) if name in fields else with_any_for_nulls(t)
                 if wider is None:
                     return None
                 fields[name] = wider
@@ -101,14 +101,14 @@ def widened_by(known: Type, found: Type) -> Type | None:
             return None
 
 
-def settled(t: Type) -> Type:
+def with_any_for_nulls(t: Type) -> Type:
     """The type with `any` for what only null was seen of."""
     match t:
         case ty.Nothing():
             return ty.ANY
         case ty.RecordType(fields):
-            return ty.RecordType(tuple((name, settled(item)) for name, item in fields))
+            return ty.RecordType(tuple((name, with_any_for_nulls(item)) for name, item in fields))
         case ty.ListType(item):
-            return ty.ListType(settled(item))
+            return ty.ListType(with_any_for_nulls(item))
         case _:
             return t

@@ -248,7 +248,7 @@ def read_into(spec: SourceSpec) -> list[str]:
     return [*names, TAG] if spec.tagged else names
 
 
-def settled(spec: SourceSpec, file: Path) -> SourceSpec:
+def resolved_spec(spec: SourceSpec, file: Path) -> SourceSpec:
     """A file with its columns in its own order, which its header may say, and how it is to be read.
 
     Raises: UserError where the header has not the columns.
@@ -285,4 +285,4 @@ def csv_line(columns: list[str], types: tuple[Type, ...], at: str) -> str:
     return f"concat_ws(',', {', '.join(fields)})"
 
 
-CSV = SparkFormat(read=read_csv, columns=read_into, settled=settled, write=write_csv)
+CSV = SparkFormat(read=read_csv, columns=read_into, resolved=resolved_spec, write=write_csv)

@@ -82,7 +82,7 @@ def _alike(spec: SourceSpec, paths: Iterable[Path]) -> list[tuple[Apart, list[Pa
     format = FORMATS[spec.format.name]
     for path in paths:
         parts = of_path(spec, path).without_values()
-        found.setdefault(attrs.evolve(parts, own=format.settled(parts.own, path)), []).append(path)
+        found.setdefault(attrs.evolve(parts, own=format.resolved(parts.own, path)), []).append(path)
     return [
         (parts, [*some])
         for parts, files in found.items()

@@ -77,7 +77,7 @@ class SparkFormat:
     read: Reader
     columns: Callable[[SourceSpec], list[str] | None]
     """The columns that the rows of a source are read into; None where they depend on the files."""
-    settled: Callable[[SourceSpec, Path], SourceSpec] = as_it_is
+    resolved: Callable[[SourceSpec, Path], SourceSpec] = as_it_is
     """How a file is read, where the file says something of it. It is well formed. Raises UserError where it is not."""
     apart: Callable[[SourceSpec, Sequence[Path]], Sequence[Sequence[Path]]] = all_together
     """The files that Spark can read at once, where they are well formed: where the columns in their paths are needed, a

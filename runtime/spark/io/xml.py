@@ -46,7 +46,7 @@ def read_xml(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
     return ParsedRows(whole, ["value"])
 
 
-def settled(spec: SourceSpec, file: Path) -> SourceSpec:
+def resolved_spec(spec: SourceSpec, file: Path) -> SourceSpec:
     """Whether a file can be read in pieces."""
     return attrs.evolve(spec, whole=not is_cut_by_rows(spec, file))
 
@@ -210,4 +210,4 @@ def _unescaped(fresh: Fresh, text: str) -> str:
     return let(fresh, text, replaced)
 
 
-XML = SparkFormat(read=read_xml, columns=lambda spec: ["value"], settled=settled)
+XML = SparkFormat(read=read_xml, columns=lambda spec: ["value"], resolved=resolved_spec)

@@ -35,7 +35,7 @@ class Kept:
     changes: Callable[[Mapping[int, int]], Any]
     keys: Callable[[Sequence[int]], Any]
     weights: Callable[[Any], Weights]
-    settle: Callable[[], None]
+    complete: Callable[[], None]
     """Ends a batch."""
 
     def append(self, change: Mapping[int, int]) -> None:
@@ -87,7 +87,7 @@ def on_spark(spark: SparkSession) -> Iterator[Kept]:
             merged = table.merged([rows], whole=False)
             return {key: weight for key, weight in merged.dataframe(spark).collect()}  # noqa: C416
 
-        def settle() -> None:
+        def complete() -> None:
             for run in table.uncomputed():
                 run.rows = jvm.compute(run.rdd, 1)
             for run in table.begin():
@@ -98,7 +98,7 @@ def on_spark(spark: SparkSession) -> Iterator[Kept]:
             lambda change: relation([*change.items()], "k, w"),
             lambda keys: relation([(key,) for key in keys], "k"),
             weights,
-            settle,
+            complete,
         )
         table.close()
 
@@ -128,7 +128,7 @@ def test_what_is_added_to_a_key_merges(kept: Kept) -> None:
     """In one batch and in several; what was taken away again is not there."""
     kept.append({1: 1, 2: 2})
     kept.append({2: 3, 3: 1})
-    kept.settle()
+    kept.complete()
     kept.append({1: -1, 3: 1})
     assert kept.scan() == {2: 5, 3: 2}
     kept.append({1: 4})
@@ -138,7 +138,7 @@ def test_what_is_added_to_a_key_merges(kept: Kept) -> None:
 def test_only_what_is_asked_for_is_looked_up(kept: Kept) -> None:
     """Of keys that there are, and of others."""
     kept.append({1: 1, 2: 2, 3: 3})
-    kept.settle()
+    kept.complete()
     kept.append({2: 1})
     assert kept.lookup(2, 3, 7) == {2: 3, 3: 3}
     assert kept.lookup(7) == {}
@@ -147,7 +147,7 @@ def test_only_what_is_asked_for_is_looked_up(kept: Kept) -> None:
 def test_a_snapshot_stays_as_it_is(kept: Kept) -> None:
     """Whatever comes after it: what is restored is what there was, and can be added to, and gone back to, again."""
     kept.append({1: 1, 2: 2})
-    kept.settle()
+    kept.complete()
     before = kept.store.snapshot()
     for change in ({1: 1}, {2: -2, 3: 3}):
         kept.append({4: 4})
@@ -162,7 +162,7 @@ def test_compaction_changes_nothing_but_how_it_is_kept(kept: Kept) -> None:
     """Here it is due: what was kept of many batches, and of keys that are gone, becomes less."""
     for change in ({1: 1, 2: 2}, {2: 1, 3: 1}, {1: 2, 2: -3}):
         kept.append(change)
-        kept.settle()
+        kept.complete()
     before = size(kept.store)
     kept.store.compact()
     assert kept.scan() == {1: 3, 3: 1}
@@ -185,7 +185,7 @@ def test_any_history(kept: Kept) -> None:
             kept.store.restore(before)
         else:
             expected = {key: expected.get(key, 0) + change.get(key, 0) for key in {*expected, *change}}
-        kept.settle()
+        kept.complete()
         if random.random() < 0.5:
             kept.store.compact()
         there = {key: weight for key, weight in expected.items() if weight}

@@ -54,7 +54,7 @@ class FeedbackState:
     """Whether nothing matters of what is pending, but for what is offered."""
     fed: list[Run] = attrs.Factory(list)
     """What the batch has fed so far."""
-    given: list[Run] = attrs.Factory(list)
+    fed_before: list[Run] = attrs.Factory(list)
     """What the last batch has fed, once that has ended."""
     steps: list[Run] = attrs.Factory(list)
     """What was offered in each step of the batch."""
@@ -83,7 +83,7 @@ class FeedbackState:
 
     def start(self) -> None:
         """Forgets what a batch that failed has left."""
-        self.fed, self.given, self.steps, self.begun, self.offered = [], [], [], None, None
+        self.fed, self.fed_before, self.steps, self.begun, self.offered = [], [], [], None, None
         self.measured = None
 
     def begin(self, start: Frame) -> Frame:
@@ -137,7 +137,7 @@ class FeedbackState:
 
     def end(self) -> None:
         """Adds what the batch has fed to what was fed before."""
-        self.given = self.fed
+        self.fed_before = self.fed
         if self.fed and self.ledger.keys is not None:
             table_of(self.ledger, ElementGroups(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
             self.fed = []

@@ -39,7 +39,7 @@ class Rounds:
 
     # --- stages that read what is made from them ----------------------------------------------
 
-    def settled(
+    def run_to_fixpoint(
         self, state: StageState, recursive: DerivedStream, before: list[Snapshot], *, starting: bool
     ) -> Frame | None:
         """Takes the changes of what is made from a state back to it, those with the earliest time first, until there
