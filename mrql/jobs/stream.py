@@ -28,7 +28,7 @@ from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.identity import identities
 from mrql.runtime.checkpoint.lock import Lock
-from mrql.runtime.checkpoint.restore import FoundRows, GoingOn, from_the_beginning, reason_to_build
+from mrql.runtime.checkpoint.restore import FoundRows, GoingOn, Restored, from_the_beginning, reason_to_build
 from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
 from mrql.runtime.engine.answer import AnswerFormat
 from mrql.runtime.engine.errors import StatesLost
@@ -42,6 +42,7 @@ from mrql.runtime.sinks.replacing import TargetSink
 from mrql.runtime.sinks.sink import Several, Sink
 from mrql.runtime.sources.arrived import Part, static_files
 from mrql.runtime.sources.catalog import must_not_be_handed_over
+from mrql.runtime.sources.directory import Watched
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.formats.json import JSON
 from mrql.runtime.sources.path_patterns import is_pattern
@@ -177,57 +178,102 @@ def _loop(
     Without a checkpoint it goes on where it was `before` its rows were of another type. What is kept until its end is
     closed with the `outer` stack.
     """
-    going_on = store is not None and store.manifest is not None
-    with nullcontext() if store is None else store.told():
-        last = _last_batch(store, before)
-        sink = Several(tuple(_sinks(job, store, opened, last)))
-        again = going_on or before is not None
-        kept = None if job.quarantine is None else _quarantine(job.quarantine, store, again=again)
-        copies = None
-        if job.rewritable:
-            copies = before.copies if before is not None and store is None else _copies(store, outer)
-        if kept is not None:
-            opened.callback(Lock.of_quarantine(kept.directory).close)
-        commits = None if store is None else _commits(job, store, sink, copies)
-        if store is not None:
-            _clean(sink, kept, store.files)
+    ends = _ends(job, store, opened, outer, before)
     specs = {name: job.program.sources[name] for name in stream_names(job.query.term)}
-    begun: list[tuple[SourceSpec, Sequence[Part]]] = [
-        (table, static_files(table)) for table in (job.program.sources[n] for n in job.plan.tables)
-    ]
-    restored = None if commits is None else commits.restored()
-    if restored is not None:
-        begun += [(job.program.sources[name], [*parts]) for name, parts in restored.arrived.items()]
-    watched = None
-    if commits is not None:
-        gone = GoingOn(commits.identities, restored)
-    elif before is not None and before.number and before.watched is not None:
-        watched = [one.of_type(specs[one.spec.name]) for one in before.watched]
-        everything = sources_of(job.program, job.query.term)
-        gone = GoingOn(identities(job.plan, everything), from_the_beginning(job.plan, watched))
-        sink.start_anew()
-    else:
-        gone = None
     sources, source = job.program.sources, job.query.span.source
-    engine = make_engine(job.engine, job.plan, sources, kept, gone, job.session, source, job.partitions)
+    begun: list[tuple[SourceSpec, Sequence[Part]]] = [
+        (sources[name], static_files(sources[name])) for name in job.plan.tables
+    ]
+    beginning = _beginning(job, ends, specs, before)
+    if beginning.restored is not None:
+        begun += [(sources[name], [*parts]) for name, parts in beginning.restored.arrived.items()]
+    engine = make_engine(
+        job.engine, job.plan, sources, ends.quarantine, beginning.going_on, job.session, source, job.partitions
+    )
     opened.callback(engine.close)
-    if watched is not None and kept is not None:
-        kept.pass_over_known()
-    elif restored is not None and commits is not None:
-        _say_restored(commits, restored.built, copies, changed=before is None)
-        if kept is not None:  # files were read again; where they are read otherwise, other rows may be malformed
-            kept.pass_over_known()
-    elif kept is not None:
-        said = keep_aside(kept, "tables") if commits is None else commits.keep(kept, "tables")
-        if said is not None:
-            logger.warning("%s", said)
+    _say_how_it_goes_on(ends, beginning, changed=before is None)
     _say_what_is_missing(specs.values(), job.options)
     if store is not None:
         _say_which_slots_are_unread(store, specs)
-    number = 0 if before is None else before.number
     return Loop(
-        engine, specs, job.options, sink, kept, commits, copies, stop, watched=watched, number=number, begun=begun
+        engine,
+        specs,
+        job.options,
+        ends.sink,
+        ends.quarantine,
+        ends.commits,
+        ends.copies,
+        stop,
+        watched=beginning.watched,
+        number=0 if before is None else before.number,
+        begun=begun,
     )
+
+
+@attrs.frozen
+class _Ends:
+    """Where a stream brings what it makes: its answers, malformed rows, commits, and copies of what it has read."""
+
+    sink: Several
+    quarantine: Quarantine | None
+    commits: Commits | None
+    copies: Copies | None
+
+
+def _ends(job: StreamJob, store: Store | None, opened: ExitStack, outer: ExitStack, before: Loop | None) -> _Ends:
+    """Opens them, and removes what a process that was cut off has left there."""
+    with nullcontext() if store is None else store.told():
+        sink = Several(tuple(_sinks(job, store, opened, _last_batch(store, before))))
+        again = before is not None or (store is not None and store.manifest is not None)
+        quarantine = None if job.quarantine is None else _quarantine(job.quarantine, store, again=again)
+        copies = None
+        if job.rewritable:
+            copies = before.copies if before is not None and store is None else _copies(store, outer)
+        if quarantine is not None:
+            opened.callback(Lock.of_quarantine(quarantine.directory).close)
+        commits = None if store is None else _commits(job, store, sink, copies)
+        if store is not None:
+            _clean(sink, quarantine, store.files)
+    return _Ends(sink, quarantine, commits, copies)
+
+
+@attrs.frozen
+class _Beginning:
+    """From where a stream goes on: from nothing, from its last commit, or from where its rows were of another type."""
+
+    going_on: GoingOn | None = None
+    restored: Restored | None = None
+    watched: list[Watched] | None = None
+    """What was read of each source, where the states are made of all of that again."""
+
+
+def _beginning(job: StreamJob, ends: _Ends, specs: Mapping[str, SourceSpec], before: Loop | None) -> _Beginning:
+    if ends.commits is not None:
+        restored = ends.commits.restored()
+        return _Beginning(GoingOn(ends.commits.identities, restored), restored)
+    if before is None or not before.number or before.watched is None:
+        return _Beginning()
+    watched = [one.of_type(specs[one.spec.name]) for one in before.watched]
+    everything = identities(job.plan, sources_of(job.program, job.query.term))
+    ends.sink.start_anew()
+    return _Beginning(GoingOn(everything, from_the_beginning(job.plan, watched)), watched=watched)
+
+
+def _say_how_it_goes_on(ends: _Ends, beginning: _Beginning, *, changed: bool) -> None:
+    """Says what was restored, and keeps aside the malformed rows of static tables, where that was not done before."""
+    quarantine, commits = ends.quarantine, ends.commits
+    is_restored = beginning.restored is not None and commits is not None
+    if beginning.restored is not None and commits is not None:
+        _say_restored(commits, beginning.restored.built, ends.copies, changed=changed)
+    if quarantine is None:
+        return
+    if is_restored or beginning.watched is not None:
+        # Files were read again; where they are read otherwise, other rows may be malformed.
+        quarantine.pass_over_known()
+        return
+    said = keep_aside(quarantine, "tables") if commits is None else commits.keep(quarantine, "tables")
+    if said is not None:
+        logger.warning("%s", said)
 
 
 def _last_batch(store: Store | None, before: Loop | None) -> int | None:
