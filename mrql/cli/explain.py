@@ -8,7 +8,7 @@ import click
 
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import reports_errors
-from mrql.cli.options import TRUSTED, loop_options
+from mrql.cli.options import REWRITES, TRUSTED, loop_options
 from mrql.cli.query_files import load, must_be_incremental
 from mrql.explain import (
     explain_graph,
@@ -37,6 +37,7 @@ from mrql.rewrite.plan.threshold import Threshold
 )
 @click.option("--derivation", is_flag=True, help="Show every step from the text to the stages.")
 @click.option("--passes", is_flag=True, help="Show every pass that ran, its condition and what it changed.")
+@REWRITES
 @STRICT
 @TRUSTED
 @loop_options
@@ -49,6 +50,7 @@ def explain(
     graph: Path | None,
     derivation: bool,
     passes: bool,
+    rewrites: str,
     strict: bool,
     way: LoopStrategy,
     threshold: Threshold | None,
@@ -59,7 +61,7 @@ def explain(
     if derivation and passes:
         raise click.UsageError("--derivation and --passes are two pages: ask for one of them")
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
-    options = plan_options(program, way, threshold, trusted=trusted)
+    options = plan_options(program, way, threshold, rewritable=rewrites == "apply", trusted=trusted)
     traces = [(q, plan_query(q.term, options)) for q in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))

@@ -138,6 +138,14 @@ TRUSTED = click.option(
     is_flag=True,
     help="Rows are only deleted that are there: a stream keeps nothing to look them up.",
 )
+REWRITES = click.option(
+    "--rewrites",
+    type=click.Choice(["error", "keep-removed", "apply"]),
+    default="error",
+    show_default=True,
+    help="What becomes of a file that was read and has changed or gone: apply takes its old rows back; with "
+    "keep-removed those of one that has gone stay.",
+)
 PARTITIONS = click.option(
     "--partitions",
     type=click.IntRange(min=1),

@@ -10,7 +10,7 @@ import click
 from mrql.algebra.analysis.traversal import subterms
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import INTERRUPTED, reports_errors
-from mrql.cli.options import PARTITIONS, TRUSTED, MadeDirectory, loop_options, malformed_options
+from mrql.cli.options import PARTITIONS, REWRITES, TRUSTED, MadeDirectory, loop_options, malformed_options
 from mrql.cli.output_option import places
 from mrql.cli.query_files import planned
 from mrql.jobs.stream import CutOff, StreamJob
@@ -63,14 +63,7 @@ from mrql.runtime.streaming.stream_loop import Emit, Options
     show_default=True,
     help="About so many rows a batch of a stream that is not a directory.",
 )
-@click.option(
-    "--rewrites",
-    type=click.Choice(["error", "keep-removed", "apply"]),
-    default="error",
-    show_default=True,
-    help="What becomes of a file that was read and has changed or gone: apply takes its old rows back; with "
-    "keep-removed those of one that has gone stay.",
-)
+@REWRITES
 @TRUSTED
 @click.option(
     "--emit",

@@ -73,6 +73,20 @@ def test_check_names_the_type(home: Path) -> None:
     assert (done.returncode, done.stdout) == (0, f"{home}/q.mrql:3: bag((long, double))\n")
 
 
+def test_explain_shows_the_states_of_a_stream_whose_files_may_change(tmp_path: Path) -> None:
+    """It is the plan that `mrql stream` has with the same option."""
+    file = tmp_path / "q.mrql"
+    file.write_text('S = stream(csv, "s", ",", type((long, long)));\nselect (k, max(v)) from (k, v) in S group by k;')
+    found = {how: CliRunner().invoke(main, ["explain", "--rewrites", how, str(file)]) for how in ("error", "apply")}
+    assert [done.exit_code for done in found.values()] == [0, 0]
+    assert "rows of S may be deleted" not in found["error"].output
+    assert "rows of S may be deleted" in found["apply"].output
+    file.write_text('S = stream(csv, "s", ",", type(<k: long, v: long>), key(k));\ncount(S);')
+    done = CliRunner().invoke(main, ["explain", "--rewrites", "apply", str(file)])
+    assert done.exit_code == 1
+    assert "leave out --rewrites apply" in done.output
+
+
 def test_check_and_explain_need_no_java_and_are_quick(home: Path) -> None:
     """`check` and `explain` run where no Java is, in under a second once the files are in memory."""
     env = without_java(home)
