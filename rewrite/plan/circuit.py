@@ -251,7 +251,8 @@ def _operators(
             given = tuple(sorted(values[part.fed.name].reads | part.start_reads))
             rule = f"what differs from it by more than {carried.threshold} is fed back, step by step ([DBSP] §5)"
             kept = Stored(item_type(part.fed.type))
-            delay = Operator(part.fed.name, OperatorKind.DELAY, given, Linearity.NONLINEAR, rule, kept=kept)
+            works = (change_work(f"what each step feeds back to {part.fed.name}", values[part.fed.name], plan),)
+            delay = Operator(part.fed.name, OperatorKind.DELAY, given, Linearity.NONLINEAR, rule, works, kept)
             yield attrs.evolve(delay, access=Access.STEPS)
     said: set[str] = set()
     for stage in plan.stages:

@@ -8,7 +8,7 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.terms import OrderBy, Prim, Take, Term
+from mrql.algebra.terms import Empty, OrderBy, Take, Term, Union
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.compiler.order import order, top
@@ -42,8 +42,9 @@ def answer_rows(compiler: RelationCompiler, term: Term, rows: int | None = None)
     match term:
         case OrderBy() | Take(_, OrderBy()):
             return _ordered(compiler, term, alone=rows is not None and rows <= SORTED_ALONE_MAX_ROWS)
-        case Prim() if is_over_rows(term):
-            return output_rows(sorted_over_rows(compiler, term))
+        # What may be missing is the empty list then; that of rows never is.
+        case Union(listed_rows, Empty()) if is_over_rows(listed_rows):
+            return output_rows(sorted_over_rows(compiler, listed_rows))
         case _ if isinstance(term.type, ty.ListType):
             return output_rows(listed(compiler, term))
         case _:
