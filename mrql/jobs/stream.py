@@ -261,13 +261,12 @@ def _beginning(job: StreamJob, ends: _Ends, specs: Mapping[str, SourceSpec], bef
 
 def _say_how_it_goes_on(ends: _Ends, beginning: _Beginning, *, changed: bool) -> None:
     """Says what was restored, and keeps aside the malformed rows of static tables, where that was not done before."""
-    quarantine, commits = ends.quarantine, ends.commits
-    is_restored = beginning.restored is not None and commits is not None
-    if beginning.restored is not None and commits is not None:
-        _say_restored(commits, beginning.restored.built, ends.copies, changed=changed)
+    quarantine, commits, restored = ends.quarantine, ends.commits, beginning.restored
+    if restored is not None and commits is not None:
+        _say_restored(commits, restored.built, ends.copies, changed=changed)
     if quarantine is None:
         return
-    if is_restored or beginning.watched is not None:
+    if restored is not None or beginning.watched is not None:
         # Files were read again; where they are read otherwise, other rows may be malformed.
         quarantine.pass_over_known()
         return

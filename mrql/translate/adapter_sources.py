@@ -35,9 +35,7 @@ def adapted(
     if source.kind is not syntax.SourceKind.STREAM:
         hint = f"stream({source.format}, …); mrql run reads all of it"
         raise UserError(f"what is read with `{source.format}` is a stream", source.span, hint)
-    wrong = arguments.other_than(syntax.TypeArg, syntax.KeyArg, syntax.VersionArg)
-    if wrong is not None:
-        raise UserError(f"`{source.format}` takes strings, a type and a key only", wrong.span)
+    _takes_only(source, arguments, "strings, a type and a key", syntax.TypeArg, syntax.KeyArg, syntax.VersionArg)
     texts = [text.value for text in arguments.strings]
     if not names_adapter:
         texts.insert(0, connector.name)
@@ -87,9 +85,8 @@ def _versioned(
     Raises: UserError when an argument is missing, or one too many.
     """
     is_stream = source.kind is syntax.SourceKind.STREAM
-    wrong = arguments.other_than(syntax.TypeArg, syntax.VersionArg)
-    if wrong is not None:
-        raise UserError(f"`{source.format}` takes the directory of a table, a type and version(…) only", wrong.span)
+    what = "the directory of a table, a type and version(…)"
+    _takes_only(source, arguments, what, syntax.TypeArg, syntax.VersionArg)
     if len(arguments.strings) != 1:
         hint = f"{source.kind.value}({source.format}, {connector.example})"
         raise UserError(f"`{source.format}` is told the directory of a table", source.span, hint)
@@ -111,3 +108,10 @@ def _versioned(
         span=source.span,
     )
     return with_row(spec, source, arguments, known)
+
+
+def _takes_only(source: syntax.SourceExpr, arguments: Arguments, what: str, *kinds: type[syntax.SourceArg]) -> None:
+    """Raises: UserError at an argument of another kind."""
+    wrong = arguments.other_than(*kinds)
+    if wrong is not None:
+        raise UserError(f"`{source.format}` takes {what} only", wrong.span)

@@ -18,6 +18,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import RUNNING
 from mrql.algebra.functions.function import resolved
+from mrql.algebra.functions.running import beside
 from mrql.algebra.functions.window_functions import OFFSET_MAX_ROWS
 from mrql.algebra.terms import OrderBy, Prim, Stream, Term, element_type, pair_type
 from mrql.runtime.spark.compiler.evaluation_guards import placed
@@ -91,15 +92,13 @@ def _in_order(compiler: TermCompiler, term: Term) -> _Ordered:
             return _Ordered(compiler, Frame(df, value, narrowed=frame.narrowed), by)
         case Prim(function, (rows, *others)):
             ordered = _in_order(compiler, rows)
-            pair = element_type(term)
-            assert isinstance(pair, ty.TupleType)
             if function in RUNNING:
                 ordered, row, made = _running(ordered, term)
             else:
                 ordered, row, sql = _BESIDE[function.name](ordered, *(_constant(other) for other in others))
                 ordered, name = ordered.beside(sql)
-                made = Atom(name, pair.items[1])
-            value = Struct(((label(0), row), (label(1), made)), pair)
+                made = Atom(name, pair_type(term)[1])
+            value = Struct(((label(0), row), (label(1), made)), element_type(term))
             return attrs.evolve(ordered, frame=attrs.evolve(ordered.frame, value=value))
         case _:
             raise AssertionError(f"{type(term).__name__} is no order of rows")
@@ -202,16 +201,12 @@ def _running(rows: _Ordered, term: Prim) -> tuple[_Ordered, Layout, Layout]:
     assert found is not None, "a term was checked when its type was asked for"
     _, (pairs,), _ = found
     row, value = _halves(rows.frame.value)
-    pair = element_type(term)
-    assert isinstance(pairs, ty.ListType)
-    assert isinstance(pairs.item, ty.TupleType)
-    assert isinstance(pair, ty.TupleType)
-    wide = to_sql(cast(value, value.type, pairs.item.items[1], ""))
+    wide = to_sql(cast(value, value.type, beside(pairs), ""))
     parts, read = running_over_sql(term.function, pairs, wide, rows.window(SO_FAR), place(term.span))
     rows, name = rows.beside(parts)
     made = read(name)
     rows, name = rows.beside(placed(made) if may_fail(term) else made)
-    return rows, row, Atom(name, pair.items[1])
+    return rows, row, Atom(name, pair_type(term)[1])
 
 
 _BESIDE: Mapping[str, Callable[..., _Made]] = {

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mrql
+from mrql.algebra.catalog import ADAPTER, SourceSpec
 from mrql.algebra.errors import UserError
+from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Value, close
-from mrql.rewrite.plan.loop_strategy import LoopStrategy
-from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.answer import Answer
 from mrql.runtime.reference.checkpoint import lines_of
 from mrql.runtime.reference.engine import ReferenceEngine, reference_operators, reference_sizes
@@ -26,8 +26,6 @@ from tests.support.incremental_cases import CONSTRUCTS, Construct, plan_of
 from tests.support.planning import planned
 
 S = "bag((long, long))"
-RANKS = """repeat R = select (n, 1.0, count(x)) from n in {1, 2, 3}, x in {n}
-  step select (n, r / 2 + 0.1 * count(select v from (k, v) in S where k = n), c) from (n, r, c) in R limit 3"""
 
 
 class Stop(Exception):
@@ -69,15 +67,10 @@ def test_what_fails_after_a_batch_takes_it_back(construct: Construct, data: st.D
         assert close(view.answer(), other.answer())
 
 
-def engine_of(text: str, strategy: LoopStrategy = LoopStrategy.EXACT, threshold: Threshold | None = None) -> Any:
-    term = mrql.compile(text, S=S).term
-    plan = planned(term, shrinking=frozenset({"S"}), strategy=strategy, threshold=threshold).plan
-    return ReferenceEngine(plan, {"S": mrql_source()})
-
-
-def mrql_source() -> Any:
-    """A source is asked for the type of its rows alone."""
-    return attrs.make_class("Source", ["row"])(None)
+def engine_of(text: str) -> ReferenceEngine:
+    plan = planned(mrql.compile(text, S=S).term, shrinking=frozenset({"S"})).plan
+    spec = SourceSpec("S", stream=True, format=ADAPTER, path="", row=parse_type("(long, long)"))
+    return ReferenceEngine(plan, {"S": spec})
 
 
 def advance(engine: ReferenceEngine, *rows: tuple[Value, int], fails: bool = False) -> Value:
