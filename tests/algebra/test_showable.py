@@ -85,6 +85,7 @@ SHOWN = (
 """All that shows a query, or what it reads from; each may leave files."""
 
 
+@pytest.mark.wide(keep=4)
 @pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
 def test_nothing_that_is_kept_has_a_password(tmp_path: Path, address: str) -> None:
     """No plan, no graph, no metrics and no checkpoint."""

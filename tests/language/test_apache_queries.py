@@ -100,7 +100,7 @@ def test_reference(name: str) -> None:
     check(program_of(name), name, by_reference(program_of(name)))
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=4)
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ANSWERS)
 def test_spark(name: str, spark: SparkSession) -> None:

@@ -83,6 +83,7 @@ def test_there_are_pairs() -> None:
     assert len([kind for kind, name, _ in FENCES if (kind, name) == ("mrql", "")]) == len(PAIRS)
 
 
+@pytest.mark.wide(keep=3)
 @pytest.mark.parametrize(("code", "query"), PAIRS, ids=[query[:60] for _, query in PAIRS])
 def test_pair(code: str, query: str, names: dict[str, Any], home: Path) -> None:
     """The answers are equal in both engines, and there is something in them; an order is one in all."""

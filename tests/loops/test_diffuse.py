@@ -94,6 +94,7 @@ DIFFUSED = (
 )
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize(("name", "threshold"), DIFFUSED, ids=str)
 def test_query_files(name: str, threshold: Threshold, tmp_path: Path) -> None:
     """Over the first rows and four batches; in `make soak` there are ten."""
@@ -269,7 +270,7 @@ def test_difference(a: float, b: float) -> None:
 # --- Spark --------------------------------------------------------------------------------------
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=4)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("name", "stepwise", "threshold"),
@@ -307,7 +308,7 @@ repeat r = {start}
 """A step that makes nothing of a page that no other has a link to."""
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=4)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("start", "steps"),
@@ -372,6 +373,7 @@ def assert_as_in_the_reference(
     assert jvm.persistent_rdds(spark) <= left
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """What it had is in its checkpoint: a stream that is started again for each batch answers as one that is not."""

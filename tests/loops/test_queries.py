@@ -80,6 +80,7 @@ def test_reference(name: str, tmp_path: Path) -> None:
         assert close(found, value)
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.spark
 @pytest.mark.parametrize("name", NAMES)
 def test_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:

@@ -72,7 +72,7 @@ def assert_kept_in_the_reference(home: Path, name: str, way: LoopStrategy, batch
     assert len(found) == len(batches)
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=4)
 @pytest.mark.spark
 @pytest.mark.parametrize(("name", "way"), ON_SPARK)
 def test_kept_up_to_date_on_spark(name: str, way: LoopStrategy, tmp_path: Path, spark: SparkSession) -> None:

@@ -113,6 +113,7 @@ def rows_of(view: SparkView, frame: Frame) -> ZSet:
     return ZSet.weighted((from_spark(row["row"], frame.value.type), row["w"]) for row in rows.collect())
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.spark
 @pytest.mark.parametrize("threshold", [Threshold(0.15), Threshold(0.01, 0.1)], ids=["relative", "both"])
 def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> None:
@@ -150,6 +151,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> 
     assert jvm.persistent_rdds(spark) <= left
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_stream_goes_on(request: pytest.FixtureRequest, tmp_path: Path, engine: str) -> None:
     """What is withheld is in the checkpoint: a stream that is started again answers as one that is not."""
@@ -169,6 +171,7 @@ LINKS = (
 """A page loses its only link, others vanish, and one returns."""
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.spark
 @pytest.mark.parametrize("way", [LoopStrategy.EXACT, LoopStrategy.DIFFUSE])
 def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, way: LoopStrategy) -> None:
@@ -179,6 +182,7 @@ def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, way: Loo
     assert_goes_on(stream, LINKS)
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 def test_another_threshold(spark: SparkSession, tmp_path: Path) -> None:
     """The steps after the first begin anew with what they would have been passed on."""

@@ -213,6 +213,7 @@ def test_what_does_not_show() -> None:
     assert view.answer() == Bag([(1, 4)])
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.spark
 @pytest.mark.parametrize(("large", "some"), [(False, WRONG[1::3]), (True, [*WRONG[0::3], *WITH_MISSING_PARTS])])
 def test_on_spark(

@@ -217,7 +217,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     for kind, texts in fuzz.programs().items():
 
         @seed(number)
-        @cases(300 if kind == "grammatical" else 3000)
+        @cases(300 if kind == "grammatical" else 1000)
         @given(texts)
         def odd(text: fuzz.Text) -> None:
             fuzz.outcome(text, Path())
@@ -241,7 +241,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     done[KILLED] += kills.round(number) + kills.of_views(number, spark) + kills.of_data_sources(number)
     done[KILLED] += kills.of_tables(number) + kills.of_logs(number)
     done[SERVERS] += kills.of_servers(number)
-    done[DAMAGED] += damaged(spark, Random(number), kills.server, of_each=2, on_spark=60)
+    done[DAMAGED] += damaged(spark, Random(number), kills.server, of_each=1, on_spark=40)
     if kills.server is not None:
         with TemporaryDirectory() as home:
             read_history(kills.server, f"log_{number}", Path(home), Random(number), 400)
@@ -428,7 +428,7 @@ def seeds(first: int | None, minutes: float) -> Iterator[int]:
 @click.command()
 @click.option("--minutes", type=click.FloatRange(min=0), default=10.0, show_default=True)
 @click.option("--seed", "only", type=click.IntRange(min=0), help="Runs the round of this seed alone.")
-@click.option("--kills", default=200, show_default=True, help="How often a round kills streams.")
+@click.option("--kills", default=60, show_default=True, help="How often a round kills streams.")
 @click.option(
     "--kills-on-spark",
     default=1,

@@ -203,7 +203,7 @@ LARGE: dict[str, tuple[str, str | None]] = {
 }
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=5)
 @pytest.mark.parametrize("shape", LARGE)
 def test_large_texts(tmp_path: Path, shape: str) -> None:
     """Deep, wide, long and with many definitions: a value or an error, in ten seconds of work and a gigabyte."""

@@ -78,6 +78,7 @@ def test_batch(name: str) -> None:
     assert_same(found, answers(120, 1)[-1][name])
 
 
+@pytest.mark.wide(keep=3)
 @every_query
 @pytest.mark.parametrize(("orders", "seed"), HISTORIES)
 def test_stream(name: str, orders: int, seed: int) -> None:

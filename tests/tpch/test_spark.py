@@ -55,6 +55,7 @@ def test_batch(spark: SparkSession, name: str) -> None:
     assert same(found, answers[-1][name]), f"{show_value(found)}, not {show_value(answers[-1][name])}"
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("name", STREAMED)
 def test_stream(spark: SparkSession, name: str) -> None:
     """After each batch of insertions and deletions the answer is that of SQL over what is left."""

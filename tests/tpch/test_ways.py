@@ -152,6 +152,7 @@ VIEWS = {
 """What brings a batch, and what has the view take it."""
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.spark
 @pytest.mark.parametrize("way", VIEWS)
 def test_views(spark: SparkSession, tmp_path: Path, way: str) -> None:

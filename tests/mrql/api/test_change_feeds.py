@@ -189,6 +189,7 @@ def wrapped(messages: list[Any]) -> list[Any]:
     return [None if message is None else {"schema": {"type": "struct"}, "payload": message} for message in messages]
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("is_wrapped", [False, True])
 @pytest.mark.parametrize("envelope", MESSAGES)
 def test_messages_of_debezium_are_what_they_are_in_files(

@@ -93,6 +93,7 @@ def test_a_batch_that_fails_is_not_committed(session: SparkSession, tmp_path: Pa
         assert found(view.answer()) == [(1, 1, 1), (2, 1, 1)]
 
 
+@pytest.mark.wide
 def test_the_first_batch_of_a_stream_fails(session: SparkSession, tmp_path: Path) -> None:
     """Of each of two; what was begun for it is as good as nothing, in the next commit and when the view is opened."""
     for number, first in enumerate(("left", "right")):

@@ -113,6 +113,7 @@ STEPS: tuple[tuple[Callable[[Path], Any], ...], ...] = (
 """What happens to a table of Delta Lake while it is followed, and while it is not."""
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("trusted", [True, False])
 def test_versions_of_a_delta_table(session: SparkSession, tmp_path: Path, trusted: bool) -> None:
     """Over a restart between any two versions, each of them is applied once."""

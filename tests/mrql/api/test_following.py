@@ -173,6 +173,7 @@ def test_rows_that_replace_each_other_are_followed(session: SparkSession, tmp_pa
                 assert found(view.answer()) == there
 
 
+@pytest.mark.wide
 def test_it_is_stopped_by_what_a_batch_is_delivered_to(session: SparkSession, tmp_path: Path) -> None:
     """That batch counts, and is the last one, of another stream too; nothing waits for what waits for it."""
     (tmp_path / "1.csv").write_text("0,0\n1,1\n")

@@ -165,6 +165,7 @@ def test_the_history_of_an_earlier_session(terminal: Open) -> None:
     assert second.ends() == 0
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 def test_an_interrupt_on_spark(terminal: Open) -> None:
     """Ctrl-C ends the jobs of a query, and the session goes on with the same Spark."""

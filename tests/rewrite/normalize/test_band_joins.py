@@ -91,6 +91,7 @@ def rows(times: st.SearchStrategy[int], *, ends: bool) -> st.SearchStrategy[Any]
     return st.lists(columns.map(Record), min_size=1, max_size=6)
 
 
+@pytest.mark.wide(keep=4)
 @pytest.mark.parametrize("window", ALL)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())

@@ -137,7 +137,7 @@ def compiled(name: str) -> tuple[Term, Term, Plan]:
     return term, normal_form(term), planned(term, shrinking=frozenset(STREAMS)).plan
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=6)
 @pytest.mark.parametrize("name", ALL)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())

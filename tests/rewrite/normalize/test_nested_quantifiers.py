@@ -87,7 +87,7 @@ def rows(draw: st.DrawFn) -> Value:
     return Record({name: draw(weighted((9, values), (1, st.none()))) for name, values in columns.items()})
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=6)
 @pytest.mark.parametrize("name", ALL)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())
@@ -136,6 +136,7 @@ TOTALS = {"division": 1, "all some": 0, "an alternative": 0, "some without": 1, 
 """How many totals each query compares with by an inequality: by an equality they are joined."""
 
 
+@pytest.mark.wide(keep=3)
 @pytest.mark.spark
 @pytest.mark.parametrize("name", TOTALS)
 def test_spark_goes_through_no_product(spark: SparkSession, name: str) -> None:

@@ -45,6 +45,7 @@ def dies(stream: Stream, at: int, moment: Moment) -> None:
         stream.run(Failing(at=at, moment=moment))
 
 
+@pytest.mark.wide(keep=3)
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("moment", Moment)
 @pytest.mark.parametrize("text", ["groups", "join"])
@@ -113,6 +114,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert "make room; batch 1 is committed, and the next start goes on after it" in told
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("moment", Moment)
 def test_malformed_rows_are_kept_with_their_batch(tmp_path: Path, moment: Moment) -> None:
@@ -135,6 +137,7 @@ def kept_aside(home: Path) -> dict[str, str]:
     return {path.name: (path / "malformed.json").read_text() for path in (home / "kept").glob("[!.]*")}
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("moment", Moment)
 def test_a_target_is_replaced_by_a_commit(tmp_path: Path, moment: Moment) -> None:
@@ -164,6 +167,7 @@ def test_a_full_disk_on_spark(tmp_path: Path) -> None:
     assert raised.value.message == f"no space is left on the disk for a commit to {tmp_path}"
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_crash_of_the_driver_on_spark(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

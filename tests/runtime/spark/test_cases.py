@@ -62,7 +62,7 @@ def _frames(spark: SparkSession, case: Case) -> dict[str, DataFrame]:
     return {name: to_dataframe(spark, case.data[name], t) for name, t in case.streams.items() if name in case.reads}
 
 
-@pytest.mark.wide(keep=3)
+@pytest.mark.wide(keep=8)
 @pytest.mark.parametrize("together", list(_batches()), ids=lambda together: together[0].name)
 def test_answers(spark: SparkSession, together: tuple[Case, ...]) -> None:
     """Each query of the batch has its value."""
@@ -86,6 +86,7 @@ def assert_answers(spark: SparkSession, together: tuple[Case, ...]) -> None:
         assert close(value, expected), f"{case.name}: {show_value(value)}, not {show_value(expected)}"
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("case", list(_failing()), ids=lambda case: case.name)
 def test_errors(spark: SparkSession, case: Case) -> None:
     """What the data make wrong has the same error as in the reference evaluator, at the same place."""

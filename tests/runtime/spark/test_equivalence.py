@@ -223,7 +223,7 @@ IN_A_VIEW = 6
 """How many constructs make one view, which costs less than a view for each."""
 
 
-@pytest.mark.wide(keep=6)
+@pytest.mark.wide(keep=9)
 @pytest.mark.parametrize("first", range(0, len(INCREMENTAL), IN_A_VIEW), ids=lambda n: INCREMENTAL[n].name)
 def test_every_construct_follows_its_streams(spark: SparkSession, first: int) -> None:
     """The queries of `docs/incremental.md`, over a history in two batches; in `make soak` it comes in three."""
@@ -348,6 +348,7 @@ CONSTRUCTS = [
 ]
 
 
+@pytest.mark.wide(keep=3)
 @pytest.mark.parametrize("number", range(0, len(CONSTRUCTS), 6), ids=CONSTRUCTS.__getitem__)
 def test_constructs(spark: SparkSession, number: int) -> None:
     """The constructs of the language, over missing values and partners that arrive apart: every sixth of them,
@@ -488,6 +489,7 @@ def test_narrower_columns_widen(spark: SparkSession) -> None:
         assert view.answer().columns == ["value"]
 
 
+@pytest.mark.wide(keep=3)
 @pytest.mark.parametrize("name", ["X0", "k0", "x__v1", "C__1", "touched"])
 def test_a_field_with_any_name(spark: SparkSession, name: str) -> None:
     """No column is hidden by what we give names to, whatever it is called: Spark does not tell X0 from x0."""

@@ -34,7 +34,7 @@ CALLED = ("tsxy", "cktx", "ntvx", "xyst")
 """Variables as the compiler calls its own: once a total hid a `t` of the query, and a count a key `c`."""
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=4)
 @pytest.mark.parametrize("called", CALLED)
 def test_variables(spark: SparkSession, called: str) -> None:
     """Ten queries in one, whose variables are called in different ways: on Spark as in the reference."""

@@ -29,7 +29,7 @@ def deltas(spark: SparkSession, query: mrql.Query, batch: Mapping[str, ZSet]) ->
     return {name: mrql.Delta(frame(name, z.positive()), frame(name, z.negative())) for name, z in batch.items()}
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=5)
 @pytest.mark.parametrize("example", EXAMPLES, ids=by_name)
 def test_examples_of_the_documents(spark: SparkSession, example: Example) -> None:
     """The changes of each batch, and the answer, which is their sum."""

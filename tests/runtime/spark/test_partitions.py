@@ -205,7 +205,7 @@ def test_beside_a_large_table_states_are_distributed(
             assert exchanges(view) == []
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=4)
 @pytest.mark.parametrize(("first", "then"), [(10, -1), (-1, 10), (2, 10), (10, 2)])
 def test_a_checkpoint_goes_on_in_other_partitions(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: int, then: int
@@ -223,6 +223,7 @@ def test_a_checkpoint_goes_on_in_other_partitions(
             assert wanted == [(numbers[-1], 4 * (numbers[-1] + 1))]
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.partitions(GROWING)
 @pytest.mark.parametrize("loop", ["fixpoint", "recompute"])
 def test_a_loop_grows_between_its_batches(spark: SparkSession, loop: mrql.api.Loop) -> None:

@@ -329,6 +329,7 @@ def test_a_join_reads_the_state_where_it_is(spark: SparkSession, tmp_path: str) 
     assert exchanged_states(plan) == 0
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize(("steps", "kept"), [(1, []), (2, [5])])
 def test_a_change_that_several_stages_read_is_computed_once(spark: SparkSession, steps: int, kept: list[int]) -> None:
     """How groups have changed is looked up once, also where each step of a loop reads it; for one it is not kept."""
@@ -365,6 +366,7 @@ def test_what_several_joins_read_is_kept_once(spark: SparkSession) -> None:
         assert len({id(table) for table in view._view.states.tables()}) == len(view._view.states.tables())
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("loop", ["exact", "diffuse"])
 def test_what_is_kept_back_lies_where_the_states_lie(
     spark: SparkSession, loop: str, monkeypatch: pytest.MonkeyPatch
@@ -401,7 +403,7 @@ LEAK_QUERIES = [
 ]
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=4)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(("text", "batches"), LEAK_QUERIES)
 def test_no_rdds_are_left_behind(spark: SparkSession, text: str, batches: int) -> None:

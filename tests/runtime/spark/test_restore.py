@@ -123,6 +123,7 @@ class Restarted:
         self.saved.store.close()
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("start", TRIED)
 def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ HISTORY: list[Changes] = [
 """Keys with a row that goes and one that stays, keys that vanish, and one that returns."""
 
 
-@pytest.mark.wide(keep=3)
+@pytest.mark.wide(keep=6)
 @pytest.mark.parametrize("name", QUERIES)
 def test_what_is_deleted_beside_a_table_is_gone(
     spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch

@@ -66,6 +66,7 @@ class Followed:
             return collect_value(self.query.batch(self.spark, **frames), self.query.type)
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("whole", [compaction.MERGED_WHOLE_MAX_ROWS, 0], ids=["merged whole", "in runs"])
 def test_the_answer_is_that_of_the_query(spark: SparkSession, whole: int) -> None:
     """After each batch, whether groups are merged whole or looked up in runs, of which there are some after the first

@@ -40,6 +40,7 @@ def test_what_is_guarded_does_not_fail_on_spark(spark: SparkSession, text: str) 
     assert_on_spark(spark, text, CONTENTS, TYPES)
 
 
+@pytest.mark.wide(keep=3)
 @pytest.mark.parametrize(
     "text",
     [

@@ -103,6 +103,7 @@ def test_partitions_do_not_add_up(spark: SparkSession) -> None:
         assert answer.count() == 13 * len(EDGES)
 
 
+@pytest.mark.wide
 def test_a_view_runs_its_loop_over_the_states(spark: SparkSession) -> None:
     """After each batch, with deletions, the answer and its changes are those of an evaluation from scratch."""
     query = compiled(f"select (a, count(b)) from (a, b) in ({CLOSURE}) group by a")
@@ -192,6 +193,7 @@ def test_a_fixpoint_under_deletions(spark: SparkSession) -> None:
     kept_up_to_date(spark, CLOSURE, history, LoopStrategy.FIXPOINT)
 
 
+@pytest.mark.wide
 def test_steps_one_by_one(spark: SparkSession) -> None:
     """Each step of a loop with a limit follows the changes of the one before it."""
     ranks = """
@@ -206,6 +208,7 @@ def test_steps_one_by_one(spark: SparkSession) -> None:
     kept_up_to_date(spark, ranks, history, LoopStrategy.EXACT)
 
 
+@pytest.mark.wide
 def test_a_fixpoint_that_does_not_end(spark: SparkSession) -> None:
     """The error is that of a loop that runs from its start, and the view stays as it was."""
     text = """

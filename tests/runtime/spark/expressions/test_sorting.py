@@ -43,6 +43,7 @@ def rows(number: int, fewest: int) -> list[Value]:
     return [(n, Bag([element() for _ in range(random.randint(fewest, 9))])) for n in range(60)]
 
 
+@pytest.mark.wide(keep=3)
 @pytest.mark.parametrize("place", ["", "[0]", "[1]"])
 def test_orders(spark: SparkSession, place: str) -> None:
     """Lists have the order of the reference, what is missing first, and so do the elements at their places."""

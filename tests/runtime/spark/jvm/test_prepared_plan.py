@@ -87,7 +87,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[PreparedPlan]:
     return plans
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=4)
 @pytest.mark.parametrize("name", RELATIONS)
 def test_over_any_rows(spark: SparkSession, name: str, executed: list[PreparedPlan]) -> None:
     """In any number of partitions, none included, by turns; where rows are moved, the plan is executed each time."""
@@ -104,6 +104,7 @@ def test_over_any_rows(spark: SparkSession, name: str, executed: list[PreparedPl
     assert (executed == []) == (name not in MOVED)
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("generated", [True, False])
 def test_over_states(spark: SparkSession, generated: bool, executed: list[PreparedPlan]) -> None:
     """In one partition little is moved: only products, what is sent to all tasks, and what meets a table in several

@@ -103,7 +103,7 @@ def test_explain_says_so() -> None:
     assert "what each element of X1 gives is compared with what it gave, where it lies" in told
 
 
-@pytest.mark.wide(keep=3)
+@pytest.mark.wide(keep=6)
 @pytest.mark.spark
 @pytest.mark.parametrize("name", BY_ROW)
 def test_changes_are_those_of_the_reference(name: str, spark: SparkSession) -> None:

@@ -90,7 +90,7 @@ def batches(count: int, seed: int) -> list[dict[str, tuple[list[Row], list[Row]]
     return found
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide(keep=3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_answers_and_changes(spark: SparkSession, name: str) -> None:
     """They are the reference's, after each batch."""
@@ -173,6 +173,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_fixpoint_over_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """What a loop looks up step by step is in blocks, and its answers are the reference's, deletions included."""
