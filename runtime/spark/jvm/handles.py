@@ -30,6 +30,36 @@ class MadeBy:
         return MadeBy(getattr(package, kind), booleans)
 
 
+@attrs.frozen
+class ShufflesMadeBy:
+    """How shuffles are made: from the rows that are moved, what a shuffle keeps in so many of its fields, and the types
+    of a key, of a row, and of a row once more."""
+
+    constructor: Any
+    fields: tuple[Any, ...]
+    key: Any
+
+    @staticmethod
+    def of(gateway: Any, named: Callable[[str], Any]) -> ShufflesMadeBy:
+        """Each version keeps some more than the one before, in the order in which it is handed over."""
+        kind = named("org.apache.spark.ShuffleDependency")
+        made = max(kind.getConstructors(), key=lambda each: int(each.getParameterCount()))
+        *taken, _, _, _ = made.getParameterTypes()
+        own = list(kind.getDeclaredFields())[: len(taken)]
+        if [each.getType() for each in own] != taken:
+            raise NotImplementedError("shuffles of this version of Spark keep something else than they are made from")
+        for each in own:
+            each.setAccessible(True)
+        return ShufflesMadeBy(
+            gateway.jvm.org.apache.spark.ShuffleDependency, tuple(own[1:]), gateway.jvm.scala.reflect.ClassTag.Int()
+        )
+
+    def likewise(self, shuffle: Any, row: Any) -> Callable[[Any], Any]:
+        """What makes a shuffle of other rows as one was made, where rows are of a type."""
+        kept = [own.get(shuffle) for own in self.fields]
+        return lambda moved: self.constructor(moved, *kept, self.key, row, row)
+
+
 class Handles:
     """Handles of what is used in each batch: to find a class or a field takes longer than to use it."""
 
@@ -72,8 +102,10 @@ class Handles:
         self.mapped_rdd = MadeBy.of(rdds, named, "MapPartitionsRDD")
         self.evaluated_rdd = MadeBy.of(rdds, named, "MapPartitionsWithEvaluatorRDD")
         self.zipped_rdd, self.zipped_evaluated_rdd = rdds.ZippedPartitionsRDD2, rdds.ZippedPartitionsWithEvaluatorRDD
-        self.union_rdd, self.beside_rdd = rdds.UnionRDD, rdds.SQLPartitioningAwareUnionRDD
+        self.union_rdd, self.union_in_place_rdd = rdds.UnionRDD, rdds.PartitionerAwareUnionRDD
+        self.beside_rdd = rdds.SQLPartitioningAwareUnionRDD
         self.coalesced_rdd = rdds.CoalescedRDD
+        self.shuffled_rdd, self.shuffles = sql.execution.ShuffledRowRDD, ShufflesMadeBy.of(gateway, named)
         self._as_scala = gateway.jvm.scala.jdk.javaapi.CollectionConverters.asScala
         self._list = gateway.jvm.java.util.ArrayList
         self._parsed = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper().readValue

@@ -29,8 +29,9 @@ class PreparedPlan:
     plan: Any
     leaves: tuple[int, ...]
     """The numbers of the leaves that are to be filled in."""
-    moves: bool
-    """Whether rows of the leaves are moved, or sent to all tasks: what is made of those is of one batch."""
+    is_of_one_batch: bool
+    """Whether what is made of the plan has rows of the leaves in it: those that are sent to all tasks, or the bounds of
+    ranges in which rows are put."""
     _graphs: OrderedDict[tuple[int, ...], RddGraph | None] = attrs.field(factory=OrderedDict, init=False)
     """By the numbers of partitions; None where the plan is to be executed each time."""
 
@@ -42,12 +43,11 @@ class PreparedPlan:
         for number in leaves:
             handles(spark).scanned.set(found.apply(number), nothing(spark))
         above = [node for number, (_, nodes) in enumerate(paths(copy)) if number in leaves for node in nodes]
-        moves = any(name_of(node).endswith("ExchangeExec") for node in above)
-        return PreparedPlan(*_sent_once(spark, copy, leaves), moves)
+        return PreparedPlan(*_sent_once(spark, copy, leaves), any(map(_looks_at_rows, above)))
 
     def over(self, spark: SparkSession, filled: Sequence[Any]) -> Any:
         """The rows of the plan as an RDD, with another one for each of the leaves."""
-        graph = None if self.moves else self._graph(spark, tuple(rdd.getNumPartitions() for rdd in filled))
+        graph = None if self.is_of_one_batch else self._graph(spark, tuple(rdd.getNumPartitions() for rdd in filled))
         return self._executed(spark, filled) if graph is None else graph.over(filled)
 
     def _graph(self, spark: SparkSession, partitions: tuple[int, ...]) -> RddGraph | None:
@@ -76,6 +76,13 @@ class PreparedPlan:
         for leaf in leaves:
             scanned.set(leaf, empty)
         return made
+
+
+def _looks_at_rows(node: Any) -> bool:
+    """Whether a node of a plan has a job find something out of the rows below it when it is executed."""
+    if name_of(node) == "ShuffleExchangeExec":
+        return name_of(node.outputPartitioning()) == "RangePartitioning"
+    return name_of(node).endswith("ExchangeExec")
 
 
 def _sent_once(spark: SparkSession, plan: Any, leaves: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:

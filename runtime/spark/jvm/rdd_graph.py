@@ -32,8 +32,7 @@ class RddGraph:
 
     @staticmethod
     def of(spark: SparkSession, top: Any, leaves: Sequence[Any]) -> RddGraph | None:
-        """The graph of an RDD over some others. None where a partition does not come of partitions below it alone:
-        where rows are moved, most of all."""
+        """The graph of an RDD over some others; None where it is not known how one of those in between is made."""
         starts = tuple(leaf.id() for leaf in leaves)
         over_leaves, fixed = _below(top, starts)
         steps: dict[int, tuple[Make, tuple[int, ...]]] = {}
@@ -111,8 +110,16 @@ def _zipped_evaluated(java: Handles, rdd: Any) -> Make:
 
 
 def _union(java: Handles, rdd: Any) -> Make:
+    return _united(java, rdd, java.union_rdd)
+
+
+def _union_in_place(java: Handles, rdd: Any) -> Make:
+    return _united(java, rdd, java.union_in_place_rdd)
+
+
+def _united(java: Handles, rdd: Any, union: Any) -> Make:
     context, tag = rdd.sparkContext(), rdd.elementClassTag()
-    return lambda below: java.union_rdd(context, java.seq(below), tag)
+    return lambda below: union(context, java.seq(below), tag)
 
 
 def _beside(java: Handles, rdd: Any) -> Make:
@@ -125,14 +132,24 @@ def _coalesced(java: Handles, rdd: Any) -> Make:
     return lambda below: java.coalesced_rdd(below[0], partitions, how, tag)
 
 
+def _shuffled(java: Handles, rdd: Any) -> Make:
+    """Where a row goes is found by a function over the partitions below, which is an RDD of its own, and in how many
+    partitions rows are then is fixed. (Into which range a row falls depends on the rows that there are: see
+    `PreparedPlan`.)"""
+    shuffle, metrics = java.shuffles.likewise(rdd.dependency(), rdd.elementClassTag()), _own(rdd, "metrics")
+    return lambda below: java.shuffled_rdd(shuffle(below[0]), metrics)
+
+
 KINDS: Mapping[str, Callable[[Handles, Any], Make | None]] = {
     "MapPartitionsRDD": _mapped,
     "MapPartitionsWithEvaluatorRDD": _evaluated,
     "ZippedPartitionsRDD2": _zipped,
     "ZippedPartitionsWithEvaluatorRDD": _zipped_evaluated,
     "UnionRDD": _union,
+    "PartitionerAwareUnionRDD": _union_in_place,
     "SQLPartitioningAwareUnionRDD": _beside,
     "CoalescedRDD": _coalesced,
+    "ShuffledRowRDD": _shuffled,
 }
 
 

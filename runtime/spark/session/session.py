@@ -71,6 +71,9 @@ STEP_SETTINGS: Mapping[str, str] = {
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # It tests of each row of a state whether an array has elements, before the join that few rows have a partner in.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.InferFiltersFromGenerate",
+    # A static table may be filtered by what is found of another one in a job of its own. With such a query inside of it
+    # a plan cannot be copied, and is made anew in each batch.
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     # Each select that is nested in another takes rounds of Spark's analyzer, which gives up after 100 otherwise.
     "spark.sql.analyzer.maxIterations": "10000",
 }

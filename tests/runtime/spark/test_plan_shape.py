@@ -6,6 +6,7 @@ import functools
 import re
 import statistics
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -242,6 +243,32 @@ def test_a_plan_is_made_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatc
         assert collect_value(view.answer(), query.type) == expected
     assert counts[0] >= 3
     assert statistics.median(counts[-8:]) == 0, counts
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_plan_beside_static_tables_is_made_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark may filter one static table by what a query inside of the plan finds of another, and takes the states
+    beside them to be large enough for that: such a plan could not be copied."""
+    nations, regions = str(tmp_path / "nations"), str(tmp_path / "regions")
+    spark.range(20).selectExpr("id AS N", "id % 5 AS R").write.parquet(nations)
+    spark.range(5).selectExpr("id AS R", "concat('region ', id) AS name").write.parquet(regions)
+    query = mrql.compile(
+        "select (n.N, count(v)) from (k, v) in S, (c, d) in T, n in nations, r in regions"
+        ' where k = c and d + v = n.N and n.R = r.R and r.name = "region 1" group by n.N',
+        **dict.fromkeys("ST", PAIRS),
+        nations="bag(<N: long, R: long>)",
+        regions="bag(<R: long, name: string>)",
+    )
+    monkeypatch.setattr(plan_cache, "_PLANS", WeakKeyDictionary())
+    with query.view(spark, nations=spark.read.parquet(nations), regions=spark.read.parquet(regions)) as view:
+        for batch in range(4):
+            rows = spark.range(20).selectExpr("id AS _1", f"{batch} AS _2")
+            view.apply(S=rows, **({} if batch else {"T": spark.range(20).selectExpr("id AS _1", "id AS _2")}))
+        assert sorted(map(tuple, view.answer().collect())) == [(1, 2), (6, 4), (11, 4), (16, 4)]
+    (known,) = plan_cache._PLANS.values()
+    assert None not in known.values()
 
 
 def test_a_task_is_not_sent_what_its_rows_come_from(spark: SparkSession) -> None:

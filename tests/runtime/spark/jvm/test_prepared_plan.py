@@ -48,6 +48,7 @@ RELATIONS: dict[str, Callable[[Relation, Relation], Relation]] = {
     "moved to one": lambda r, s: r.union(s).repartition().aggregate(["b"], ["count(1) AS n"]),
     "broadcast": lambda r, s: r.select("a", "b").join(s.select("a AS c", "b AS d").broadcast(), "a = c"),
     "the first": lambda r, s: r.union(s).order(("b", True), ("a", False)).limit(3),
+    "sorted": lambda r, s: r.union(s).order(("b", True), ("a", False)),
     "beside a table": lambda r, s: r.join(numbers(9), "a = n"),
     "a table that is sent": lambda r, s: numbers(9).broadcast()
     .join(r.select("a", "b"), "a = n").union(s.select("b AS n", "a", "b")),
@@ -59,9 +60,8 @@ RELATIONS: dict[str, Callable[[Relation, Relation], Relation]] = {
 }  # fmt: skip
 
 
-MOVED = {"cross", "groups", "groups of arrays", "join", "moved", "moved to one", "opened", "outer join", "total"}
-MOVED |= {"a table that is sent, and rows that are moved", "anti-join", "broadcast", "semi-join", "the first"}
-"""Those that move rows which are not in one partition."""
+LOOKED_AT = {"broadcast", "cross", "sorted"}
+"""Those that send rows to all tasks, pair each with each, or sort them into ranges of what there is."""
 
 
 def rows(spark: SparkSession, count: int, first: int, partitions: int) -> DataFrame:
@@ -90,7 +90,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[PreparedPlan]:
 @pytest.mark.wide(keep=4)
 @pytest.mark.parametrize("name", RELATIONS)
 def test_over_any_rows(spark: SparkSession, name: str, executed: list[PreparedPlan]) -> None:
-    """In any number of partitions, none included, by turns; where rows are moved, the plan is executed each time."""
+    """In any number of partitions, none included, by turns; where a plan looks at rows, it is executed each time."""
     before_kept, by_turns = [(1, 1)], [(1, 1), (3, 1), (0, 1), (1, 0), (0, 0)]
     turns = before_kept + 2 * by_turns
     with settings(spark, in_two := step_settings(spark, 2)):
@@ -101,14 +101,13 @@ def test_over_any_rows(spark: SparkSession, name: str, executed: list[PreparedPl
             batch = [rows(spark, 5 + turn, turn, left), rows(spark, 4, 2 * turn, right)]
             made = plans.dataframe(RELATIONS[name](*(Relation.of(df).of_batch() for df in batch)))
             assert found(made) == found(RELATIONS[name](*map(Relation.of, batch)).dataframe(spark)), (left, right)
-    assert (executed == []) == (name not in MOVED)
+    assert (executed == []) == (name not in LOOKED_AT)
 
 
 @pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("generated", [True, False])
 def test_over_states(spark: SparkSession, generated: bool, executed: list[PreparedPlan]) -> None:
-    """In one partition little is moved: only products, what is sent to all tasks, and what meets a table in several
-    partitions are executed again."""
+    """Only products and what is sent to all tasks are executed again."""
     with compiled(spark) if generated else nullcontext(), settings(spark, in_one := step_settings(spark, 1)):
         plans = Plans(spark, in_one)
         for turn in range(3):
@@ -120,5 +119,5 @@ def test_over_states(spark: SparkSession, generated: bool, executed: list[Prepar
                 assert found(plans.dataframe(of(*(run.relation for run in runs)))) == expected, name
             for run in runs:
                 run.free()
-    again = [plan for plan in executed if plan.moves or None in plan._graphs.values()]
+    again = [plan for plan in executed if plan.is_of_one_batch or None in plan._graphs.values()]
     assert len(again) == len(executed) <= 7
