@@ -14,7 +14,7 @@ import attrs
 
 from mrql.runtime.spark.relation.frame import Frame
 
-IN_ONE_MAX_ROWS = 2_000_000
+IN_ONE_MAX_ROWS = 3_000_000
 """So many rows of states are in one partition."""
 
 IN_ONE_MAX_BATCH_BYTES = 64 << 20
