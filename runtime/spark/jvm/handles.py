@@ -32,7 +32,7 @@ class MadeBy:
 
 @attrs.frozen
 class ShufflesMadeBy:
-    """How shuffles are made: from the rows that are moved, what a shuffle keeps in so many of its fields, and the types
+    """How shuffles are made: of the rows that are moved, of what a shuffle has in some of its fields, and of the types
     of a key, of a row, and of a row once more."""
 
     constructor: Any
@@ -40,22 +40,21 @@ class ShufflesMadeBy:
     key: Any
 
     @staticmethod
-    def of(gateway: Any, named: Callable[[str], Any]) -> ShufflesMadeBy:
-        """Each version keeps some more than the one before, in the order in which it is handed over."""
+    def of(gateway: Any, named: Callable[[str], Any]) -> ShufflesMadeBy | None:
+        """Each version of Spark hands over some more, and keeps it in the same order; None for one that does not."""
         kind = named("org.apache.spark.ShuffleDependency")
         made = max(kind.getConstructors(), key=lambda each: int(each.getParameterCount()))
-        *taken, _, _, _ = made.getParameterTypes()
-        own = list(kind.getDeclaredFields())[: len(taken)]
-        if [each.getType() for each in own] != taken:
-            raise NotImplementedError("shuffles of this version of Spark keep something else than they are made from")
+        *handed_over, _, _, _ = made.getParameterTypes()
+        own = list(kind.getDeclaredFields())[: len(handed_over)]
+        if [each.getType() for each in own] != handed_over:
+            return None
         for each in own:
             each.setAccessible(True)
-        return ShufflesMadeBy(
-            gateway.jvm.org.apache.spark.ShuffleDependency, tuple(own[1:]), gateway.jvm.scala.reflect.ClassTag.Int()
-        )
+        shuffles, tags = gateway.jvm.org.apache.spark.ShuffleDependency, gateway.jvm.scala.reflect.ClassTag
+        return ShufflesMadeBy(shuffles, tuple(own[1:]), tags.Int())
 
     def likewise(self, shuffle: Any, row: Any) -> Callable[[Any], Any]:
-        """What makes a shuffle of other rows as one was made, where rows are of a type."""
+        """What makes a shuffle of other rows, of the same type, as one was made."""
         kept = [own.get(shuffle) for own in self.fields]
         return lambda moved: self.constructor(moved, *kept, self.key, row, row)
 

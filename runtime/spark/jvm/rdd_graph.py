@@ -132,10 +132,12 @@ def _coalesced(java: Handles, rdd: Any) -> Make:
     return lambda below: java.coalesced_rdd(below[0], partitions, how, tag)
 
 
-def _shuffled(java: Handles, rdd: Any) -> Make:
-    """Where a row goes is found by a function over the partitions below, which is an RDD of its own, and in how many
-    partitions rows are then is fixed. (Into which range a row falls depends on the rows that there are: see
+def _shuffled(java: Handles, rdd: Any) -> Make | None:
+    """Where a row goes is found by a function over the partitions below, which is an RDD of its own, and how many
+    partitions there are then is fixed. (In which range a row is depends on the rows that there are: see
     `PreparedPlan`.)"""
+    if java.shuffles is None:
+        return None
     shuffle, metrics = java.shuffles.likewise(rdd.dependency(), rdd.elementClassTag()), _own(rdd, "metrics")
     return lambda below: java.shuffled_rdd(shuffle(below[0]), metrics)
 
