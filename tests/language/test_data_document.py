@@ -67,6 +67,7 @@ def test_example(example: Example, tmp_path: Path) -> None:
     assert answers(example, tmp_path, "reference") == list(map(_sorted, example.answers))
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 def test_examples_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     """On Spark."""

@@ -64,6 +64,7 @@ def test_names_make_no_difference(text: str, chosen: list[str]) -> None:
     assert parse(show(odd.term), odd.streams) == odd.term
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 def test_names_make_no_difference_on_spark(spark: SparkSession) -> None:
     """Every third of all names, five in each query; and all queries with names that differ in case alone.

@@ -308,7 +308,7 @@ repeat r = {start}
 """A step that makes nothing of a page that no other has a link to."""
 
 
-@pytest.mark.wide(keep=4)
+@pytest.mark.wide
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("start", "steps"),

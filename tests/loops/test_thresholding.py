@@ -171,7 +171,7 @@ LINKS = (
 """A page loses its only link, others vanish, and one returns."""
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide
 @pytest.mark.spark
 @pytest.mark.parametrize("way", [LoopStrategy.EXACT, LoopStrategy.DIFFUSE])
 def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, way: LoopStrategy) -> None:

@@ -157,6 +157,7 @@ def test_spark_replaces_the_same_rows(spark: SparkSession) -> None:
     assert_like_the_reference(spark, KINDS["numbers"], OUT_OF_ORDER, versioned=True)
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 def test_spark_without_versions(spark: SparkSession) -> None:
     """A later batch is later; a deletion of what is not there is none; records are keys."""

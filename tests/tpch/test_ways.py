@@ -183,6 +183,7 @@ def test_versions_of_tables(tmp_path: Path) -> None:
         assert_right(streamed(tmp_path, DOCUMENT["delta"]), number)
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 def test_a_view_of_the_log_of_a_database(spark: SparkSession, database: Server) -> None:
     """The example in Python; a batch is a transaction."""

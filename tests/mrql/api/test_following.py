@@ -159,6 +159,7 @@ def test_a_stream_is_followed_once(session: SparkSession, tmp_path: Path) -> Non
         assert found(view.answer()) == answer(session, view, [(1, 0), (2, 1)])
 
 
+@pytest.mark.wide
 def test_rows_that_replace_each_other_are_followed(session: SparkSession, tmp_path: Path) -> None:
     """Each batch is upserted, with a version and without, and over a restart."""
     query = mrql.compile("select (r.id, r.n) from r in rows", rows="bag(<id: long, n: long>)")

@@ -189,6 +189,7 @@ repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in s)
 """
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_what_a_loop_feeds_back(home: Path, engine: str, request: pytest.FixtureRequest) -> None:
     """In each of its steps, and what it begins with."""

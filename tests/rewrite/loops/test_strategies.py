@@ -279,6 +279,7 @@ def test_numbers_of_which_some_are_missing() -> None:
 # --- step by step ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @cases(60)
 @given(adding_loops().filter(lambda text: "limit" in text), edge_histories(most=3))
 def test_steps_that_only_add(text: str, history: History) -> None:

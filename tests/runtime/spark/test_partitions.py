@@ -135,6 +135,7 @@ def test_a_growth_that_fails_changes_nothing(spark: SparkSession, monkeypatch: p
         assert answer(view) == [(5, 10)]
 
 
+@pytest.mark.wide
 def test_what_was_in_blocks_can_be_read_after_states_have_grown(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +224,7 @@ def test_a_checkpoint_goes_on_in_other_partitions(
             assert wanted == [(numbers[-1], 4 * (numbers[-1] + 1))]
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide
 @pytest.mark.partitions(GROWING)
 @pytest.mark.parametrize("loop", ["fixpoint", "recompute"])
 def test_a_loop_grows_between_its_batches(spark: SparkSession, loop: mrql.api.Loop) -> None:

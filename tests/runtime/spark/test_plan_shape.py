@@ -372,6 +372,7 @@ def test_a_change_that_several_stages_read_is_computed_once(spark: SparkSession,
         assert [run.df.count() for run in view._view.states.deltas.temporaries.changes] == kept
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("uncompiled")
 def test_what_several_joins_read_is_kept_once(spark: SparkSession) -> None:
     """The groups that each step of a loop joins are in one table, to which a batch adds its change once."""
@@ -393,7 +394,7 @@ def test_what_several_joins_read_is_kept_once(spark: SparkSession) -> None:
         assert len({id(table) for table in view._view.states.tables()}) == len(view._view.states.tables())
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide
 @pytest.mark.parametrize("loop", ["exact", "diffuse"])
 def test_what_is_kept_back_lies_where_the_states_lie(
     spark: SparkSession, loop: str, monkeypatch: pytest.MonkeyPatch

@@ -146,6 +146,7 @@ def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkey
     view.close()
 
 
+@pytest.mark.wide
 def test_a_static_table_beside_a_stream(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is deleted after a restart beside a table is gone."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)

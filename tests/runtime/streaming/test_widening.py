@@ -206,6 +206,7 @@ def test_columns_that_fit_no_wider_type(tmp_path: Path) -> None:
         assert caught.value.hint is None
 
 
+@pytest.mark.wide
 def test_the_process_dies_at_any_moment(tmp_path: Path) -> None:
     """Whenever a stream dies on its way to a wider type, it goes on to the same answers."""
     late = fill(tmp_path)

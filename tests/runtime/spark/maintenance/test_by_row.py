@@ -111,6 +111,7 @@ def test_changes_are_those_of_the_reference(name: str, spark: SparkSession) -> N
     assert_follows(spark, BY_ROW[name], HISTORY)
 
 
+@pytest.mark.wide
 @pytest.mark.spark
 def test_groups_of_what_is_compared(spark: SparkSession) -> None:
     """What an element gave and gives again is taken from no group, and given to none: a sum with an infinite value

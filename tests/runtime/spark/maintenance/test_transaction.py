@@ -60,7 +60,7 @@ def test_all_is_as_it_was() -> None:
     assert holder.items is items
 
 
-@pytest.mark.wide(keep=2)
+@pytest.mark.wide
 @pytest.mark.spark
 @pytest.mark.parametrize(("text", "loop"), [(WAYS, "fixpoint"), (RANKS, "diffuse")])
 def test_what_is_given_up_leaves_nothing(

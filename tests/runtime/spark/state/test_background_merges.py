@@ -65,6 +65,7 @@ def test_what_fails_is_logged(spark: SparkSession, caplog: pytest.LogCaptureFixt
     assert persistent_rdds(spark) <= before
 
 
+@pytest.mark.wide
 def test_a_merge_of_a_batch_that_is_taken_back(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has rows of that batch, and is given up with it."""
     before = persistent_rdds(spark)
