@@ -39,14 +39,15 @@ os.environ.setdefault(class_archive.SWITCH, str(Path(__file__).parent.parent / "
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves most of the wide tests to `make soak`. Who asks for tests by their names or marks gets them."""
+    """Leaves most of the wide tests to `make soak`: of the cases of a test each n-th in either engine. Who asks for
+    tests by their names or marks gets them."""
     if config.option.keyword or config.option.markexpr or any("::" in each for each in config.args):
         return
-    seen: Counter[str] = Counter()
+    seen: Counter[tuple[str, bool]] = Counter()
     kept, left = [], []
     for item in items:
         wide = item.get_closest_marker("wide")
-        test = item.nodeid.partition("[")[0]
+        test = item.nodeid.partition("[")[0], item.get_closest_marker("spark") is not None
         keep = 1 if wide is None else wide.kwargs.get("keep")
         (kept if keep and seen[test] % keep == 0 else left).append(item)
         seen[test] += 1

@@ -13,11 +13,11 @@ FILE = "tests/runtime/spark/test_static_tables.py"
 WIDE = "test_what_is_deleted_beside_a_table_is_gone"
 
 
-def collected(*arguments: str) -> list[str]:
+def collected(*arguments: str, test: str = WIDE) -> list[str]:
     """The cases of a wide test that run."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
-    return [line for line in done.stdout.splitlines() if WIDE in line]
+    return [line for line in done.stdout.splitlines() if test in line]
 
 
 def test_a_part_of_the_cases_runs() -> None:
@@ -25,6 +25,13 @@ def test_a_part_of_the_cases_runs() -> None:
     cases = collected("-m", "wide", FILE)
     assert len(cases) > 9
     assert collected(FILE) == cases[::6]
+
+
+def test_each_engine_has_a_part() -> None:
+    """Where the cases of a test are of both engines, none of them is left to the other one."""
+    file, test = "tests/runtime/streaming/test_widening.py", "test_a_running_stream_goes_on"
+    of = [case.rpartition("-")[2] for case in collected(file, test=test)]
+    assert of == ["reference]", "spark]"]
 
 
 @pytest.mark.parametrize("arguments", [(FILE, "-k", WIDE), (f"{FILE}::{WIDE}",)], ids=["-k", "a name"])

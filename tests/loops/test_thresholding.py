@@ -151,7 +151,6 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> 
     assert jvm.persistent_rdds(spark) <= left
 
 
-@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_stream_goes_on(request: pytest.FixtureRequest, tmp_path: Path, engine: str) -> None:
     """What is withheld is in the checkpoint: a stream that is started again answers as one that is not."""

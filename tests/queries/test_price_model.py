@@ -50,7 +50,6 @@ def fitted(rows: list[tuple[Fraction, Fraction, Fraction]]) -> tuple[Fraction, F
     return None if det == 0 else ((zz * xy - xz * zy) / det, (xx * zy - xz * xy) / det)
 
 
-@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize(
     ("engine", "batches"), [("reference", (1, 3)), pytest.param("spark", (1,), marks=pytest.mark.spark)]
 )

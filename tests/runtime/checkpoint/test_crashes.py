@@ -37,7 +37,6 @@ def test_kills_of_spark(tmp_path: Path) -> None:
     assert survives(Stream(tmp_path, engine="spark"), Random(4), kills=1, delay=2) == 1
 
 
-@pytest.mark.wide
 @pytest.mark.spark
 @pytest.mark.slow
 def test_kills_of_a_view(spark: SparkSession, tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ def test_damage_to_the_outbox(tmp_path: Path, postgresql: Server) -> None:
     left.table.drop()
 
 
-ON_SPARK = 20
-"""So many damages to what a start on Spark reads, which does not get as far as a batch; `make soak` has all others."""
+ON_SPARK = 40
+"""So many damages to what a start on Spark reads, which does not get as far as a batch; `make soak` has more."""
 
 
 @pytest.mark.spark

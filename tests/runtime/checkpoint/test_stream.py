@@ -284,7 +284,6 @@ def test_a_query_with_another_answer(home: Path, capsys: pytest.CaptureFixture[s
     assert list(other.answers())[-1] == "batch-000006"
 
 
-@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_query_with_another_state(
     home: Path, engine: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
@@ -309,7 +308,6 @@ def test_a_query_with_another_state(
     assert list(fresh.uninterrupted().values())[-1] == list(other.answers().values())[-1]
 
 
-@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_rows_that_another_query_cannot_read(home: Path, engine: str, request: pytest.FixtureRequest) -> None:
     """What is malformed for the new query alone is kept aside, with its first batch; what was before is not again."""

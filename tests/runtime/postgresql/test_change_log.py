@@ -398,7 +398,6 @@ def test_kills(postgresql: Server, table: str, tmp_path: Path) -> None:
     assert len(slots(postgresql)) == 1
 
 
-@pytest.mark.wide
 @pytest.mark.slow
 def test_a_server_that_is_killed(postgresql: Server, table: str, tmp_path: Path) -> None:
     """While a stream follows it: what was committed there is counted once, and the slot is still there."""

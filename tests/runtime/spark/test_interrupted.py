@@ -111,7 +111,6 @@ FRACTIONS = st.floats(0, 1.2, exclude_min=True)
 """Where in a batch it is interrupted; and after so much of one that is taken back."""
 
 
-@pytest.mark.wide
 @settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(QUERIES), st.booleans(), st.lists(st.tuples(FRACTIONS, FRACTIONS), min_size=3, max_size=6))
 def test_a_batch_counts_or_does_not(

@@ -70,7 +70,7 @@ def put_back(late: list[tuple[Path, Path]]) -> None:
         file.rename(aside)
 
 
-@pytest.mark.wide(keep=6)
+@pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 @pytest.mark.parametrize("text", [QUERY, ALL], ids=["groups", "rows"])
 def test_a_running_stream_goes_on(tmp_path: Path, engine: str, text: str, request: pytest.FixtureRequest) -> None:
@@ -126,7 +126,7 @@ def fill_with_columns(home: Path, nested: bool = False, format: str = "parquet")
     return moved
 
 
-@pytest.mark.wide(keep=9)
+@pytest.mark.wide(keep=3)
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 @pytest.mark.parametrize("nested", [False, True], ids=["columns", "fields"])
 @pytest.mark.parametrize("format", WRITE)

@@ -91,7 +91,6 @@ spark.stop()
 """
 
 
-@pytest.mark.wide
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has mapped is read from /proc")
