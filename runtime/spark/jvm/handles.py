@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -104,11 +104,16 @@ class Handles:
         self.union_rdd, self.union_in_place_rdd = rdds.UnionRDD, rdds.PartitionerAwareUnionRDD
         self.beside_rdd = rdds.SQLPartitioningAwareUnionRDD
         self.coalesced_rdd = rdds.CoalescedRDD
-        self.shuffled_rdd, self.shuffles = sql.execution.ShuffledRowRDD, ShufflesMadeBy.of(gateway, named)
+        self.shuffled_rdd, self._shuffles = sql.execution.ShuffledRowRDD, partial(ShufflesMadeBy.of, gateway, named)
         self._as_scala = gateway.jvm.scala.jdk.javaapi.CollectionConverters.asScala
         self._list = gateway.jvm.java.util.ArrayList
         self._parsed = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper().readValue
         self._texts = gateway.new_array(gateway.jvm.java.lang.String, 0).getClass()
+
+    @cached_property
+    def shuffles(self) -> ShufflesMadeBy | None:
+        """How shuffles are made. That is found when one is first asked for: a query that is evaluated once has none."""
+        return self._shuffles()
 
     def mapped(self, rdd: Any, function: Any) -> Any:
         """An RDD with a function of Spark's over the partitions of another."""
