@@ -13,6 +13,7 @@ from mrql.algebra.evaluation.evaluate import evaluate_measured
 from mrql.algebra.row_key import RowKey
 from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
+from mrql.algebra.values.exact_sums import TOO_FEW_DIGITS
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.pipeline import normal_form
@@ -47,7 +48,8 @@ class Failure:
 
 @attrs.frozen
 class NoValue:
-    """The query has no value for the rows that are there after a batch, and so there is nothing to compare."""
+    """The query has no value for the rows that are there after a batch, or a view says that it does not know it well
+    enough any more, and so there is nothing to compare."""
 
     batch: int
     reason: str
@@ -174,6 +176,8 @@ class _Replay:
         except EngineError:
             raise
         except Exception as error:
+            if self.rounding.excuses(error):
+                return NoValue(number, TOO_FEW_DIGITS)
             return _fault(number, self.oracle, present, error)
         if not self.rounding.close(self.answer, expected):
             return Failure(FailureKind.ANSWER, number, expected, self.answer, self.rounding.close)

@@ -7,11 +7,13 @@ from functools import partial
 
 import attrs
 
+from mrql.algebra.errors import UserError
+from mrql.algebra.values.exact_sums import TOO_FEW_DIGITS
 from mrql.algebra.values.values import Value, close
 from mrql.rewrite.plan.plan import Plan
 
-EXACT = 2.0**62
-"""Smaller numbers leave nothing behind when they are deleted, but for parts of them."""
+HUGE_MIN = 2.0**80
+"""Of sums of smaller numbers there are always enough digits left."""
 
 PARTS = 2.0**-66
 """What may stay at most of the parts below 2⁻³² of a thousand numbers that are gone."""
@@ -20,15 +22,18 @@ OF_PARTS = 2.0**-43
 """The same as a part of the sizes of these numbers, which counts where they are small themselves."""
 
 LEFT = 1e-14
-"""What may stay of larger ones, or of products that were added up over a join, as a part of their size."""
+"""What may stay of products that were added up over a join, as a part of their size."""
+
+BY_SIDES_MAX = 2.0**128
+"""Of larger sums of such products it is looked whether there are enough digits left of them."""
 
 
 @attrs.define
 class Rounding:
     """What rounding may make of the answers to a query, batch after batch.
 
-    A sum is within a small part of the sizes of its own addends. Numbers that are gone may have left something, if they
-    were large, or if sums are kept `by_sides` of joins; nothing is left of them where all sums are empty.
+    A sum is within a small part of the sizes of its own addends. Numbers that are gone may have left something, more of
+    it if sums are kept `by_sides` of joins; nothing is left of them where all sums are empty.
     """
 
     by_sides: bool
@@ -49,8 +54,11 @@ class Rounding:
     @property
     def left(self) -> float:
         """What may be left of numbers that are gone."""
-        of_parts = min(PARTS, OF_PARTS * self.gone)
-        return LEFT * self.gone if self.by_sides or self.gone >= EXACT else of_parts
+        return LEFT * min(self.gone, BY_SIDES_MAX) if self.by_sides else min(PARTS, OF_PARTS * self.gone)
+
+    def excuses(self, error: Exception) -> bool:
+        """Whether an error is right where the query has a value: of huge numbers too much is gone."""
+        return self.gone >= HUGE_MIN and isinstance(error, UserError) and error.message == TOO_FEW_DIGITS
 
     @property
     def close(self) -> Callable[[Value, Value], bool]:

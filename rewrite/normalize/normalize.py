@@ -274,6 +274,8 @@ def _if(term: If) -> Term:
             return otherwise
         case If(_, Empty(), Empty()):
             return term.then
+        case If(_, then, otherwise) if then == otherwise and then.type == otherwise.type == term.type:
+            return then  # what no value depends on need not be computed
         case If(c, Empty(), otherwise) if _never_missing(c):
             negated = c.args[0] if isinstance(c, Prim) and c.function == NOT else Prim(NOT, (c,), span=c.span)
             return _if(If(negated, otherwise, Empty(term.type), span=term.span))

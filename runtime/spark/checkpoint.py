@@ -27,6 +27,7 @@ from mrql.runtime.files.digests import faults
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.checkpoint_layouts import layout_from_json, layout_to_json
+from mrql.runtime.spark.expressions import sum_columns
 from mrql.runtime.spark.expressions.layout import quote
 from mrql.runtime.spark.io.file_reader import file_reader
 from mrql.runtime.spark.io.paths import path_to_read, path_to_write
@@ -316,6 +317,7 @@ def _load_stage(state: StageState, saved: SavedState, reader: CheckpointReader) 
     state.keys = None if form["keys"] is None else Keys(layout_from_json(form["keys"]), "k")
     state.groups = tables.get("groups")
     if state.groups is not None:
+        state.groups = _as_now(state, state.groups, saved.tables["groups"].rows)
         state.groups.access = state.circuit.groups(state.stage.name).access
     state.bag_shapes = {int(i): layout_from_json(shape) for i, shape in form["bags"].items()}
     state.bags = {i: tables[f"bag-{i}"] for i in state.bag_shapes}
@@ -325,6 +327,23 @@ def _load_stage(state: StageState, saved: SavedState, reader: CheckpointReader) 
         shape = layout_from_json(kept["shape"])
         name = f"input-{place[0]}-{place[1]}"
         state.inputs[place[0], labels[place]] = InputState(tables[name], shape, kept["sums"])
+
+
+def _as_now(state: StageState, groups: Table, number: int) -> Table:
+    """The groups of a stage with the columns of this version. Where an earlier one has written them, what it had not is
+    in columns more, and the next commit writes all rows."""
+    new = sum_columns.of_earlier(state.stage.components, groups.schema.columns)
+    if not new:
+        return groups
+    found = state.new_groups()
+    found.shrinks = groups.shrinks
+    rows = groups.scan()
+    assert rows is not None
+    columns = (f"{new[name]} AS {name}" if name in new else quote(name) for name in found.schema.columns)
+    small = number < compaction.AS_BYTES_MAX_ROWS
+    found.put(Run(found.plans, found.plans.checkpoint(rows.select(*columns), small=small)))
+    found.log.note(None)
+    return found
 
 
 def spark_writer(

@@ -5,10 +5,11 @@ is taken apart to a number for each column, and put together again where a sum i
 
 - a long to its halves (`WIDE`), whose sums are wider than a long: what leaves the range of a long is found when it is
   read, and not on the way there;
-- a double (`DOUBLES`) to three integers, the multiples of 2³², 1 and 2⁻³² in it, which are added up without rounding,
-  and the rest, which is less than 2⁻³²; a number of 2⁶² and more is a column of its own, times 2⁻⁵¹², which no sum of
-  doubles makes infinite; and infinities are counted, those of a plus in the lower half of a long and those of a minus
-  in the upper one. NaN counts as both. So what is taken back is gone;
+- a double (`DOUBLES`) to four integers, the multiples of 2⁶⁴, 2³², 1 and 2⁻³² in it, which are added up without
+  rounding, and the rest, which is less than 2⁻³². Huge numbers, of 2⁹⁴ and more, are a rounded column of their own,
+  times 2⁻⁵¹², which no sum of doubles makes infinite; two more say how many they are and how large all were that ever
+  came or went, so that a sum that has too few digits left is an error. Infinities are counted, those of a plus in the
+  lower half of a long and those of a minus in the upper one. NaN counts as both. So what is taken back is gone;
 - a decimal to two (`decimal_sums.py`), or to itself where it is of few digits.
 
 A product of longs is one column, a decimal (`long_products.py`).
@@ -16,7 +17,7 @@ A product of longs is one column, a decimal (`long_products.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import attrs
@@ -26,12 +27,12 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import side_sums
 from mrql.algebra.monoids import PRODUCT, SUM, Aggregate, Monoid
 from mrql.algebra.types import Type
+from mrql.algebra.values.exact_sums import TOO_FEW_DIGITS
 from mrql.rewrite.plan.plan import Component
 from mrql.runtime.spark.expressions import decimal_sums, long_products
 from mrql.runtime.spark.expressions.aggregates import (
     DOWN,
     HALF_RADIX,
-    HUGE,
     UP,
     aggregate_sql,
     halves_sql,
@@ -43,14 +44,35 @@ from mrql.runtime.spark.expressions.literals import place
 
 WORDS, MASK = f"{HALF_RADIX}L", f"{HALF_RADIX - 1}L"
 
+HUGE_MIN = f"{2.0**94!r}D"
+"""From this size on doubles are added up with rounding: 2³¹ smaller ones have room in the integers."""
+
+HUGE_MIN_MAGNITUDE = 6
+"""The same for products that are added up by magnitude (`side_sums`): smaller ones are below 2⁹⁶."""
+
+OF_EARLIER = 2**20
+"""As how many huge numbers those count that an earlier version has added up, more than are likely to go."""
+
+HUGE_LEAST = f"{2.0**80!r}D"
+"""No number that is added up with rounding is smaller, nor is a product."""
+
+OF_TOTAL = 4
+"""How often a sum of products was rounded by itself, at most."""
+
+WITHIN = 1e-9
+"""How far a sum may be from what it is, as a part of the sizes of what is added up."""
+
 
 @attrs.frozen
 class SumColumn:
-    """A part of a sum: how its column is called after the component's, its type, and whether it is rounded."""
+    """A part of a sum: how its column is called after the component's, and its type."""
 
     suffix: str
     type: Type
     rounds: bool = False
+    """Whether it is added up with rounding, so that it is 0 only where it is known that nothing is in it."""
+    counted_by: str | None = None
+    """The column that says in its lower half how many numbers are in it; None where it is of all numbers."""
 
 
 class Carrier(Protocol):
@@ -103,61 +125,94 @@ class Wide(Sums):
 
 @attrs.frozen
 class Doubles(Sums):
-    """A sum of doubles."""
+    """A sum of doubles: `2⁶⁴ d + 2³² a + b + 2⁻³² c + rest + 2⁵¹² h`.
+
+    Of n huge numbers that came or went, of sizes that together are 2⁵¹² g, the sum h is known up to n · 2⁻⁵³ · g, which
+    may be more than there is left.
+    """
 
     columns: tuple[SumColumn, ...] = (
         SumColumn("", ty.DOUBLE, rounds=True),
+        SumColumn("d", ty.LONG),
         SumColumn("a", ty.LONG),
         SumColumn("b", ty.LONG),
         SumColumn("c", ty.LONG),
-        SumColumn("h", ty.DOUBLE, rounds=True),
+        SumColumn("h", ty.DOUBLE, rounds=True, counted_by="k"),
+        SumColumn("g", ty.DOUBLE, rounds=True, counted_by="k"),
+        SumColumn(
+            "k", ty.LONG, rounds=True, counted_by="k"
+        ),  # how many came or went, times 2³², and how many are there
         SumColumn("o", ty.LONG),
     )
 
     def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
-        small, infinite = f"abs({value}) < {HUGE}", f"abs({value}) >= DOUBLE('Infinity')"
+        ordinary, infinite = f"abs({value}) < {HUGE_MIN}", f"abs({value}) >= DOUBLE('Infinity')"
+        huge = f"NOT ({ordinary} OR {infinite})"
         positive = f"if({value} > 0D, 1L, 0L)"  # NaN is, in Spark
         negative = f"if({value} < 0D OR {value} = DOUBLE('NaN'), {WORDS}, 0L)"
-        rest, *integers = _limbs(value)
-        parts = (
-            f"if({small}, {rest}, 0D)",
-            *(f"if({small}, CAST({integer} AS BIGINT), 0L)" for integer in integers),
-            f"if({small} OR {infinite}, 0D, {value} * {DOWN})",
-            f"if({infinite}, {positive} + {negative}, 0L)",
+        times = weight or "1L"
+        return (
+            *_times(_limbs(ordinary, value), weight),
+            *_times((f"if({huge}, {value} * {DOWN}, 0D)",), weight),
+            f"if({huge}, abs({value}) * {DOWN} * abs({times}), 0D)",
+            f"if({huge}, abs({times}) * {WORDS} + {times}, 0L)",
+            *_times((f"if({infinite}, {positive} + {negative}, 0L)",), weight),
         )
-        return _times(parts, weight)
 
     def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
         if len(parts) == 2:
-            return ("0D", *parts, "0L", "0D", "0L")
+            words, ones = parts
+            return "0D", "0L", words, ones, "0L", "0D", "0D", "0L", "0L"
         magnitude, mantissas, count = parts
         power = f"(abs({magnitude}) - {side_sums.ONE}L)"
         finite = f"({magnitude} <> 0L AND {power} < {side_sums.INFINITE_MIN_MAGNITUDE}L)"
+        # All products of a magnitude are in the same columns, so that those that go are taken from where they are.
+        ordinary = f"({finite} AND {power} < {HUGE_MIN_MAGNITUDE}L)"
+        huge = f"({finite} AND NOT {ordinary})"
         # In two steps each: the powers that are needed for both are no doubles.
         bits = side_sums.MAGNITUDE_BITS // 2
         near = f"{mantissas} * power(2D, {bits}D * {power}) * power(2D, {bits}D * {power})"
         half = f"power(2D, {bits}D * {power} - 256D)"
-        small = f"({finite} AND {power} < 4L AND abs({near}) < {HUGE})"
+        far = f"{mantissas} * {half} * {half}"
         infinite = f"({magnitude} <> 0L AND {power} >= {side_sums.INFINITE_MIN_MAGNITUDE}L)"
         is_none = f"abs({magnitude}) = {side_sums.NO_NUMBER}L"
-        rest, *integers = _limbs(f"({near})")
         return (
-            f"if({small}, {rest}, 0D)",
-            *(f"if({small}, CAST({integer} AS BIGINT), 0L)" for integer in integers),
-            f"if({finite} AND NOT {small}, {mantissas} * {half} * {half}, 0D)",
+            *_limbs(ordinary, f"({near})"),
+            f"if({huge}, {far}, 0D)",
+            f"if({huge}, abs({far}), 0D)",
+            f"if({huge}, (abs({count}) + {OF_TOTAL}L) * {WORDS} + {count}, 0L)",
             f"if({infinite}, {count} * (if({magnitude} > 0L, 1L, 0L) + if({magnitude} < 0L OR {is_none}, {WORDS}, 0L)),"
             " 0L)",
         )
 
     def value(self, columns: Sequence[str], at: str) -> str:
-        rest, *integers, huge, odd = columns
-        words, ones, fractions = (f"CAST(coalesce({column}, 0L) AS DOUBLE)" for column in integers)
-        near = f"({words} * {2.0**32!r}D + {ones} + ({fractions} * {2.0**-32!r}D + coalesce({rest}, 0D)))"
-        finite = f"coalesce({huge}, 0D) * {UP} + {near}"
+        rest, *integers, huge, gross, counts, odd = columns
+        most, words, ones, fractions = (f"CAST(coalesce({column}, 0L) AS DOUBLE)" for column in integers)
+        far = f"({most} * {2.0**64!r}D + {words} * {2.0**32!r}D)"
+        near = f"({far} + {ones} + ({fractions} * {2.0**-32!r}D + coalesce({rest}, 0D)))"
+        ever, now = f"shiftright({counts}, 32)", f"({counts} & {MASK})"
+        inexact = f"({ever} * {2.0**-53!r}D * {gross})"
+        least = f"greatest(abs({huge}) - {inexact}, {now} * {HUGE_LEAST} * {DOWN})"
+        is_known = f"{ever} = {now} OR {inexact} <= {WITHIN!r}D * {least}"
         return (
-            f"CASE WHEN coalesce({odd}, 0L) = 0L THEN {finite} WHEN ({odd} & {MASK}) = 0L THEN DOUBLE('-Infinity')"
+            f"CASE WHEN coalesce({odd}, 0L) <> 0L THEN"
+            f" CASE WHEN ({odd} & {MASK}) = 0L THEN DOUBLE('-Infinity')"
             f" WHEN shiftright({odd}, 32) = 0L THEN DOUBLE('Infinity') ELSE DOUBLE('NaN') END"
+            f" WHEN coalesce({now}, 0L) = 0L THEN {near}"
+            f" WHEN {is_known} THEN {huge} * {UP} + {near}"
+            f" ELSE CAST(raise_error('{at}{TOO_FEW_DIGITS}') AS DOUBLE) END"
         )
+
+    def of_earlier(self, name: str, suffix: str) -> str:
+        """What is in a column that a state of an earlier version has not. Its `h` is of numbers of 2⁶² and more. If it
+        is not 0, it is taken for many of them, and stays as it is until a huge number goes: from then on it is not
+        known how much of it is right."""
+        some = f"coalesce({name}h, 0D) <> 0D"
+        return {
+            "d": "0L",
+            "g": f"if({some}, DOUBLE('Infinity'), 0D)",
+            "k": f"if({some}, {OF_EARLIER}L * ({WORDS} + 1L), 0L)",
+        }[suffix]
 
 
 @attrs.frozen
@@ -230,15 +285,15 @@ class LongProducts:
         return long_products.as_long(long_products.as_carrier(columns[0]), at)
 
 
-def _limbs(value: str) -> tuple[str, str, str, str]:
-    """What is left of a number of less than 2⁶², and its multiples of 2³², 1 and 2⁻³², none of them rounded."""
+def _limbs(ordinary: str, value: str) -> tuple[str, ...]:
+    """What is left of a number that is not huge, and its multiples of 2⁶⁴, 2³², 1 and 2⁻³², none of them rounded."""
     word, part = f"{2.0**32!r}D", f"{2.0**-32!r}D"
-    words, ones, fractions = f"rint({value} * {part})", f"rint({value})", f"rint({value} * {word})"
+    pairs, words = f"rint({value} * {2.0**-64!r}D)", f"rint({value} * {part})"
+    ones, fractions = f"rint({value})", f"rint({value} * {word})"
+    integers = pairs, f"{words} - {pairs} * {word}", f"{ones} - {words} * {word}", f"{fractions} - {ones} * {word}"
     return (
-        f"{value} - {fractions} * {part}",
-        words,
-        f"{ones} - {words} * {word}",
-        f"{fractions} - {ones} * {word}",
+        f"if({ordinary}, {value} - {fractions} * {part}, 0D)",
+        *(f"if({ordinary}, CAST({integer} AS BIGINT), 0L)" for integer in integers),
     )
 
 
@@ -270,6 +325,25 @@ def columns(index: int, component: Component) -> dict[str, SumColumn]:
     kept = carrier(component)
     own = (SumColumn("", component.type),) if kept is None else kept.columns
     return {f"v{index}{column.suffix}": column for column in own}
+
+
+def of_earlier(components: Sequence[Component], columns_there: Collection[str]) -> dict[str, str]:
+    """The columns of sums that a state of an earlier version has not, and what is in them."""
+    return {
+        name: DOUBLES.of_earlier(f"v{i}", column.suffix)
+        for i, component in enumerate(components)
+        if isinstance(component.monoid, Aggregate) and carrier(component) is DOUBLES
+        for name, column in columns(i, component).items()
+        if name not in columns_there
+    }
+
+
+def held(index: int, column: SumColumn, support: str) -> str | None:
+    """The condition under which there is something in a column that is rounded; `support` is that under which there are
+    rows behind the component."""
+    if not column.rounds:
+        return None
+    return support if column.counted_by is None else f"(v{index}{column.counted_by} & {MASK}) <> 0L"
 
 
 def merged(name: str, column: SumColumn, component: Component) -> str:

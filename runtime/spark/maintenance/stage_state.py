@@ -228,7 +228,7 @@ class StageState:
 
     def _merge_groups(self, shares: list[FeedDelta]) -> None:
         if self.groups is None:
-            self.groups = self._group_table()
+            self.groups = self.new_groups()
         self.groups.changed_in = self.steps
         self.groups.shrinks |= any(share.shrinks for share in shares)
         together = Access.SPARSE in self.groups.access and bool(self.groups.schema.keys) and bool(self.groups.runs)
@@ -240,11 +240,12 @@ class StageState:
         changes = self.groups.partitioned(changes)
         self.groups.update(changes, by_key=together)
 
-    def _group_table(self) -> Table:
+    def new_groups(self) -> Table:
+        """A table of its groups, without rows."""
         keys = self._key_names
         supports = [Measure(f"n{i}", f"sum(n{i})") for i in range(len(self.stage.feeds))]
         values = [
-            Measure(name, sum_columns.merged(name, column, c), self._support(i) if column.rounds else None)
+            Measure(name, sum_columns.merged(name, column, c), sum_columns.held(i, column, self._support(i)))
             for i, c in enumerate(self.stage.components)
             if isinstance(c.monoid, Aggregate)
             for name, column in sum_columns.columns(i, c).items()

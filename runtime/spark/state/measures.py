@@ -16,8 +16,8 @@ MARK = 2
 
 @attrs.frozen
 class Measure:
-    """A column that merges: its name and the aggregate function over it. One that is rounded is 0 unless there are rows
-    behind it, which a condition says."""
+    """A column that merges: its name and the aggregate function over it. One that is rounded is 0 unless there is
+    something in it, which a condition says."""
 
     name: str
     merge: str

@@ -72,7 +72,7 @@ class TableSchema:
         """All rows of a table with nothing left of what there are no rows behind."""
         if all(measure.held is None for measure in self.measures):
             return rows
-        kept = {m.name: m.name if m.held is None else f"if({m.held}, {m.name}, 0D) AS {m.name}" for m in self.measures}
+        kept = {m.name: m.name if m.held is None else f"if({m.held}, {m.name}, 0) AS {m.name}" for m in self.measures}
         return rows.select(*(kept.get(name, name) for name in self.columns))
 
     def _by_key(self, rows: Relation, merges: Sequence[str]) -> Relation:

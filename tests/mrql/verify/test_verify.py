@@ -16,9 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mrql
+from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.row_key import RowKey
+from mrql.algebra.values.exact_sums import TOO_FEW_DIGITS
 from mrql.algebra.values.values import Bag, Canonical, Record, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
@@ -439,9 +441,11 @@ def test_samples_have_rows_that_join() -> None:
 
 
 def test_sums_are_within_the_sizes_of_their_own_addends() -> None:
-    """What was there before, or is in another group, does not count, but for what large numbers may leave behind."""
+    """What was there before, or is in another group, does not count, but for what large products over a join may leave
+    behind."""
     term = mrql.compile("select (k, sum(y) / 2) from (k, y) in S group by k", S="bag((long, double))").term
     rounding = Rounding.of(planned(term).plan)
+    assert not rounding.by_sides
 
     def close_to(*rows: Value) -> list[bool]:
         """Whether the last sum may be off by small parts of the largest number."""
@@ -453,7 +457,9 @@ def test_sums_are_within_the_sizes_of_their_own_addends() -> None:
     assert close_to((1, 1e12), (2, 4.0)) == [False, False, False]
     assert close_to((1, 1.0), (2, 1e12), (2, -1e12)) == [True, True, False]
     assert close_to((2, 4.0)) == [False, False, False]
-    assert close_to((1, 1e20), (2, 4.0)) == [True, True, True]
+    assert close_to((1, 1e20), (2, 4.0)) == [False, False, False]
+    assert close_to((1, 3.0), (2, 4.0)) == [False, False, False]
+    rounding.by_sides = True
     assert close_to((1, 3.0), (2, 4.0)) == [True, True, True]
     rounding.seen(evaluate_measured(term, {"S": Bag()})[1])
     assert close_to((2, 4.0)) == [False, False, False]
@@ -487,6 +493,17 @@ def test_on_spark(home: Path, spark: object) -> None:
 
 
 # --- faults that real ones were ---------------------------------------------------------------------------------------
+
+
+def test_too_few_digits_are_an_excuse_only_where_huge_numbers_were() -> None:
+    """A view may say so of a sum from which larger numbers were taken back, and of no other."""
+    error = UserError(TOO_FEW_DIGITS)
+    rounding = Rounding(by_sides=False)
+    for scale, expected in ((1e20, False), (1e30, True), (1.0, True), (0.0, False)):
+        rounding.seen(scale)
+        assert rounding.excuses(error) is expected
+        assert not rounding.excuses(UserError("division by zero"))
+
 
 SEEDS = range(10)
 DEFAULT = {"histories": 4, "batches": 6, "rows": 30}

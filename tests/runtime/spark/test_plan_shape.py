@@ -111,7 +111,7 @@ def change_of(rows: DataFrame) -> Relation:
     """Rows as a change of the groups' table; some keys are missing."""
     key = "if(_1 = 0, NULL, _1)"
     keys = f"coalesce({key}, 0L) AS k0; if({key} IS NULL, 1L, 0L) AS k_missing0; 1L AS n0"
-    total = "0D AS v0; 0L AS v0a; _2 AS v0b; 0L AS v0c; 0D AS v0h; 0L AS v0o"
+    total = "0D AS v0; 0L AS v0d; 0L AS v0a; _2 AS v0b; 0L AS v0c; 0D AS v0h; 0D AS v0g; 0L AS v0k; 0L AS v0o"
     return Relation.of(rows).select(*keys.split("; "), *total.split("; "), "1L AS v1", f"{MARK} AS {TOUCHED}")
 
 
