@@ -12,7 +12,7 @@ from mrql.algebra.values.exact_sums import TOO_FEW_DIGITS
 from mrql.algebra.values.values import Value, close
 from mrql.rewrite.plan.plan import Plan
 
-HUGE_MIN = 2.0**80
+HUGE_MIN_SIZE = 2.0**80
 """Of sums of smaller numbers there are always enough digits left."""
 
 PARTS = 2.0**-66
@@ -24,7 +24,7 @@ OF_PARTS = 2.0**-43
 LEFT = 1e-14
 """What may stay of products that were added up over a join, as a part of their size."""
 
-BY_SIDES_MAX = 2.0**128
+BY_SIDES_MAX_SIZE = 2.0**128
 """Of larger sums of such products it is looked whether there are enough digits left of them."""
 
 
@@ -54,11 +54,11 @@ class Rounding:
     @property
     def left(self) -> float:
         """What may be left of numbers that are gone."""
-        return LEFT * min(self.gone, BY_SIDES_MAX) if self.by_sides else min(PARTS, OF_PARTS * self.gone)
+        return LEFT * min(self.gone, BY_SIDES_MAX_SIZE) if self.by_sides else min(PARTS, OF_PARTS * self.gone)
 
     def excuses(self, error: Exception) -> bool:
         """Whether an error is right where the query has a value: of huge numbers too much is gone."""
-        return self.gone >= HUGE_MIN and isinstance(error, UserError) and error.message == TOO_FEW_DIGITS
+        return self.gone >= HUGE_MIN_SIZE and isinstance(error, UserError) and error.message == TOO_FEW_DIGITS
 
     @property
     def close(self) -> Callable[[Value, Value], bool]:

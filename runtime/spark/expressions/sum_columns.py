@@ -44,7 +44,7 @@ from mrql.runtime.spark.expressions.literals import place
 
 WORDS, MASK = f"{HALF_RADIX}L", f"{HALF_RADIX - 1}L"
 
-HUGE_MIN = f"{2.0**94!r}D"
+HUGE_MIN_SIZE = f"{2.0**94!r}D"
 """From this size on doubles are added up with rounding: 2³¹ smaller ones have room in the integers."""
 
 HUGE_MIN_MAGNITUDE = 6
@@ -53,7 +53,7 @@ HUGE_MIN_MAGNITUDE = 6
 OF_EARLIER = 2**20
 """As how many huge numbers those count that an earlier version has added up, more than are likely to go."""
 
-HUGE_LEAST = f"{2.0**80!r}D"
+ROUNDED_MIN_SIZE = f"{2.0**80!r}D"
 """No number that is added up with rounding is smaller, nor is a product."""
 
 OF_TOTAL = 4
@@ -146,7 +146,7 @@ class Doubles(Sums):
     )
 
     def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
-        ordinary, infinite = f"abs({value}) < {HUGE_MIN}", f"abs({value}) >= DOUBLE('Infinity')"
+        ordinary, infinite = f"abs({value}) < {HUGE_MIN_SIZE}", f"abs({value}) >= DOUBLE('Infinity')"
         huge = f"NOT ({ordinary} OR {infinite})"
         positive = f"if({value} > 0D, 1L, 0L)"  # NaN is, in Spark
         negative = f"if({value} < 0D OR {value} = DOUBLE('NaN'), {WORDS}, 0L)"
@@ -192,7 +192,7 @@ class Doubles(Sums):
         near = f"({far} + {ones} + ({fractions} * {2.0**-32!r}D + coalesce({rest}, 0D)))"
         ever, now = f"shiftright({counts}, 32)", f"({counts} & {MASK})"
         inexact = f"({ever} * {2.0**-53!r}D * {gross})"
-        least = f"greatest(abs({huge}) - {inexact}, {now} * {HUGE_LEAST} * {DOWN})"
+        least = f"greatest(abs({huge}) - {inexact}, {now} * {ROUNDED_MIN_SIZE} * {DOWN})"
         is_known = f"{ever} = {now} OR {inexact} <= {WITHIN!r}D * {least}"
         return (
             f"CASE WHEN coalesce({odd}, 0L) <> 0L THEN"
