@@ -42,14 +42,14 @@ NEAR = 1e8
 
 SIZES = (1e20, -1e37)
 
-DOUBLES = (math.nan, math.inf, -math.inf, -0.0, 5e-324, 1e308)
+DOUBLES = (math.nan, math.inf, -math.inf, -0.0, 5e-324, 1e308, -1e308)
 TEXTS = ("", "\ufffd", "\U0001f600", "\U0010ffff", "e\u0301")
 
 ENDS: Mapping[Type, Sequence[Value]] = {
     ty.BOOL: (True, False),
     ty.INT: (2**31 - 1, -(2**31)),
     ty.LONG: (2**63 - 1, -(2**63), 2**62, 2**53 + 1),
-    ty.FLOAT: (math.nan, math.inf, -0.0),
+    ty.FLOAT: (math.nan, math.inf, -math.inf, -0.0),
     ty.DOUBLE: DOUBLES,
     ty.STRING: TEXTS,
     ty.BYTES: (b"", b"\x00", b"\x7f", b"\x80", b"\xff\x00"),

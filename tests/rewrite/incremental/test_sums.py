@@ -149,6 +149,13 @@ CASES = (
         [2e300, 2e17 + 2e10, 1e217 + 1e210, 2e17 + 2e10],
     ),
     Case(
+        "either zero takes the other one back",
+        "select (x, sum(k)) from (k, x) in S group by x",
+        (DOUBLES, LONGS),
+        [come(S=[(1, -0.0), (2, 0.0), (4, 1.0)]), go(S=[(1, 0.0)]), go(S=[(2, -0.0)]), come(S=[(8, -0.0)])],
+        [Bag([(0.0, 3), (1.0, 4)]), Bag([(0.0, 2), (1.0, 4)]), Bag([(1.0, 4)]), Bag([(0.0, 8), (1.0, 4)])],
+    ),
+    Case(
         "what is no number is taken back",
         "select (k, sum(x)) from (k, x) in S group by k",
         (DOUBLES, LONGS),
