@@ -177,15 +177,12 @@ def test_parquet_of_nanoseconds(tmp_path: Path) -> None:
         compile_over_files('source(parquet, "f.parquet")', base=tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("since", "unit", "said"),
-    [(1, "ns", "has a part of a microsecond"), (-(2**34), "s", "is not of the years 1678 to 2261")],
-)
-def test_timestamps_of_orc_that_arrow_does_not_read(tmp_path: Path, since: int, unit: str, said: str) -> None:
-    """They are nanoseconds there; Spark has them to the microsecond."""
-    orc.write_table(pa.table({"t": pa.array([since], pa.timestamp(unit))}), tmp_path / "f.orc")
+@pytest.mark.parametrize("since", [-(2**34), 2**35])
+def test_timestamps_of_orc_that_arrow_does_not_read(tmp_path: Path, since: int) -> None:
+    """They are nanoseconds there, in 64 bits; Spark has those of all years."""
+    orc.write_table(pa.table({"t": pa.array([since], pa.timestamp("s"))}), tmp_path / "f.orc")
     program = compile_over_files('source(orc, "f.orc")', base=tmp_path)
-    with pytest.raises(UserError, match=f"f.orc has a timestamp that {said}"):
+    with pytest.raises(UserError, match=r"f\.orc has a timestamp that is not of the years 1678 to 2261"):
         read_source(next(iter(program.sources.values())))
 
 

@@ -318,9 +318,9 @@ def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Valu
 
 def _undecoded(file: Path, said: str) -> UserError:
     """The error for rows that Arrow does not decode."""
-    if "nanosecond" in said or "would lose data" in said:
-        wrong = "is not of the years 1678 to 2261" if "out of range" in said else "has a part of a microsecond"
-        return UserError(f"{file} has a timestamp that {wrong}", hint="--engine spark reads it, to the microsecond")
+    if "out of range for nanosecond" in said:
+        wrong = "has a timestamp that is not of the years 1678 to 2261"
+        return UserError(f"{file} {wrong}", hint="--engine spark reads it")
     return UserError(f"{file} is damaged: its rows cannot be decoded")
 
 

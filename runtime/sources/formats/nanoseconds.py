@@ -1,7 +1,7 @@
-"""Timestamps of nanoseconds in Parquet, which the language does not have.
+"""Timestamps of nanoseconds, which the language does not have.
 
-Where that is said, they are read as those of the microsecond that they are in, also before 1970: as whole numbers, from
-which the digits behind the microsecond are cut off.
+Those of ORC, which has no others, and those of Parquet where that is said, are read as those of the microsecond that
+they are in, also before 1970: as whole numbers, from which the digits behind the microsecond are cut off.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """ORC: files that know the types of their columns.
 
-Arrow reads its timestamps as nanoseconds, of the years 1678 to 2261; they are taken as microseconds.
+Its timestamps have nanoseconds, and are read to the microsecond, as Spark reads them. Arrow has those of the years 1678
+to 2261.
 """
 
 from __future__ import annotations
@@ -11,37 +12,17 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
+from mrql.runtime.sources.formats import nanoseconds
 from mrql.runtime.sources.formats.columnar import ArrowReader, Opened, columnar_format
 
 
 def _orc_schema(file: Opened) -> pa.Schema:
-    schema = orc.ORCFile(file).schema
-    return pa.schema([field.with_type(_microseconds(field.type)) for field in schema])
-
-
-def in_microseconds(batch: pa.RecordBatch) -> pa.Table:
-    """Rows whose timestamps are of microseconds.
-
-    Raises: ArrowInvalid where one is of a part of a microsecond.
-    """
-    fields = [field.with_type(_microseconds(field.type)) for field in batch.schema]
-    return pa.Table.from_batches([batch]).cast(pa.schema(fields))
-
-
-def _microseconds(t: pa.DataType) -> pa.DataType:
-    """A type of Arrow with microseconds in the place of nanoseconds, in its parts too."""
-    if pa.types.is_timestamp(t):
-        return pa.timestamp("us", t.tz)
-    if pa.types.is_struct(t):
-        return pa.struct([field.with_type(_microseconds(field.type)) for field in t.fields])
-    if pa.types.is_list(t):
-        return pa.list_(t.value_field.with_type(_microseconds(t.value_type)))
-    return t
+    return nanoseconds.as_microseconds(orc.ORCFile(file).schema)
 
 
 def _batches(file: Opened, columns: list[str]) -> Iterator[Any]:
     opened = orc.ORCFile(file)
-    return (in_microseconds(opened.read_stripe(n, columns=columns)) for n in range(opened.nstripes))
+    return (nanoseconds.as_numbers(opened.read_stripe(n, columns=columns)) for n in range(opened.nstripes))
 
 
 def _rows(file: Opened) -> int:

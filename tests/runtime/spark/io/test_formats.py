@@ -29,6 +29,7 @@ from mrql.output.tables import show_value
 from mrql.runtime.files.quarantine import Malformed, Quarantine
 from mrql.runtime.sources.arrived import static_files
 from mrql.runtime.sources.files import read_source
+from mrql.runtime.sources.formats.nanoseconds import at_nanosecond
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import find_malformed, read
 from mrql.runtime.spark.io.schema import conformed
@@ -330,6 +331,22 @@ def test_times_of_day(spark: SparkSession, tmp_path: Path) -> None:
     (row,) = assert_same(spark, 'source(parquet, "0.parquet")', tmp_path)
     assert row["s"] == Record({"b": 0})
     assert "t" not in row.fields
+
+
+def test_nanoseconds_of_orc(spark: SparkSession, tmp_path: Path) -> None:
+    """All of its timestamps have some; they are read to the microsecond, whatever is said. (What Arrow writes of a part
+    of a second before 1970, Spark does not read.)"""
+    numbers = [None, -(10**9), 0, 1, 999, 1_999, 1_700_000_000_123_456_789, 2**63 - 1]
+    ns = pa.timestamp("ns")
+    columns = {
+        "t": pa.array(numbers, ns),
+        "l": pa.array([[{"x": n}] for n in numbers], pa.list_(pa.struct([("x", ns)]))),
+        "m": pa.array([[("a", n)] for n in numbers], pa.map_(pa.string(), ns)),
+    }
+    orc.write_table(pa.table(columns), tmp_path / "1.orc")
+    for asked in ("", ", type(<t: timestamp>)"):
+        found = assert_same(spark, f'source(orc, "*.orc"{asked})', tmp_path)
+        assert {row["t"] for row in found} == {None if n is None else at_nanosecond(n) for n in numbers}
 
 
 def test_timestamps_of_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
