@@ -228,6 +228,17 @@ CONSTRUCTS = tuple(
             "let xs = (select y from (x, y) in S order by y) in "
             "(first(xs), last(xs), lead(xs), ntile(xs, 2), rolling(xs, 3))",
         ),
+        (
+            "the other ranks and what runs along, in each group",
+            "select (x, size(ps), dense_rank(ps), percent_rank(ps), cume_dist(ps), running_avg(ps), running_min(ps), "
+            "running_max(ps)) from (x, ps) in "
+            "(select (x, (select (z, z) from z in y order by z)) from (x, y) in S group by x)",
+        ),
+        (
+            "the other ranks and what runs along, in an order of all",
+            "let ps = (select (y, y) from (x, y) in S order by y) in (size(ps), dense_rank(ps), percent_rank(ps), "
+            "cume_dist(ps), running_avg(ps), running_min(ps), running_max(ps))",
+        ),
         ("element of a list", "select (x, (select z from z in y order by z)[0]) from (x, y) in S group by x"),
         ("part of a list", "(select (x, y) from (x, y) in S order by y)[1:2]"),
         (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,9 @@ from mrql.algebra.values.json_values import of_value
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.xml_elements import element, text_node
 from mrql.runtime.reference.view import ReferenceView
+from mrql.translate.builtin_aggregates import AGGREGATIONS
+from mrql.translate.calls import WINDOWS
+from mrql.translate.collection_functions import DERIVED
 from tests.support.histories import histories, net
 from tests.support.incremental_cases import CONSTRUCTS, DOCUMENT, STREAMS, Construct, document, plan_of
 
@@ -47,6 +52,13 @@ def test_the_table_is_up_to_date() -> None:
     """The document says what the plans are."""
     text = DOCUMENT.read_text(encoding="utf-8")
     assert text == document(text), "python -m tests.regenerate"
+
+
+def test_each_aggregation_is_in_the_table() -> None:
+    """And each function of an order."""
+    queries = " ".join(construct.query for construct in CONSTRUCTS)
+    for name in (*AGGREGATIONS, *DERIVED, *WINDOWS):
+        assert re.search(rf"\b{name}\b", queries), name
 
 
 @each_construct
