@@ -81,6 +81,11 @@ def rounded_to_whole(a: DecimalType) -> DecimalType:
     return DecimalType(min(a.whole + 1, MAX_PRECISION))
 
 
+def next_whole(a: DecimalType) -> DecimalType:
+    """`floor(a)`, `ceil(a)`: what is whole is itself."""
+    return a if a.scale == 0 else rounded_to_whole(a)
+
+
 def sum_of_many(element: DecimalType) -> DecimalType:
     """The type of the sum of a collection."""
     return bounded(element.precision + 10, element.scale)

@@ -9,7 +9,14 @@ from typing import Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
-from mrql.algebra.functions.decimals import NEGATED, itself, of_decimals, rounded_to_whole, size_of_many_digits
+from mrql.algebra.functions.decimals import (
+    NEGATED,
+    itself,
+    next_whole,
+    of_decimals,
+    rounded_to_whole,
+    size_of_many_digits,
+)
 from mrql.algebra.functions.function import Function, Implementation, Sql, fails, version
 from mrql.algebra.functions.operators import modulo
 from mrql.algebra.values import decimals
@@ -120,7 +127,9 @@ def _to_integer(
     # Of a decimal a decimal; `round` has it from the rounding to the type of the result, halves away from zero.
     whole: Implementation = (lambda x: x) if name == "round" else lambda x: Decimal(rounding(x))
     versions = [
-        of_decimals(rounded_to_whole, 1, whole, "{0}" if name == "round" else f"{name}({{0}})"),
+        of_decimals(rounded_to_whole, 1, whole, "{0}")
+        if name == "round"
+        else of_decimals(next_whole, 1, whole, f"{name}({{0}})"),
         version("i -> long", lambda x: x, "CAST({0} AS BIGINT)"),
         version("double -> long", _to_long(rounding), _rounded(sql)),
     ]

@@ -37,15 +37,16 @@ def apply(
 
 
 def _rounded_decimal(number: Term, digits: Term, span: Span) -> Term:
-    """`round(e, 2)` of a decimal: one of so many digits behind the point, and one more before it."""
+    """`round(e, 2)` of a decimal: one of so many digits behind the point, or as many as it has, and one more before it,
+    as in Spark."""
     assert isinstance(number.type, ty.DecimalType)
     assert isinstance(digits, Lit)
     if digits.value < 0:
         hint = "round(e as double, -2), or a cast to a decimal"
         raise UserError("a decimal is rounded to digits behind the point", digits.span or span, hint)
-    if digits.value >= number.type.scale:
-        return number
-    return Cast(number, ty.DecimalType(number.type.whole + 1 + digits.value, digits.value), span=span)
+    scale = min(digits.value, number.type.scale)
+    rounded = ty.DecimalType(min(number.type.whole + 1 + scale, ty.MAX_PRECISION), scale)
+    return number if rounded == number.type else Cast(number, rounded, span=span)
 
 
 def check_constants(function: Function, args: Sequence[Term], span: Span, shown: str | None = None) -> None:

@@ -13,7 +13,10 @@ from pyspark.sql import SparkSession
 
 import mrql
 from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.terms import element_type
 from mrql.algebra.values.decimals import EXACT, of_type, times
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value, same
@@ -73,6 +76,49 @@ def test_decimals_follow_rows_that_come_and_go(spark: SparkSession, data: st.Dat
             if isinstance(found, str):
                 return
     assert_same(attempt(lambda: followed.at_once(contents)), expected)
+
+
+IN_SPARK = {
+    "a + b": "a + b", "a - b": "a - b", "a * b": "a * b", "a / b": "a / b", "a mod b": "a % b",
+    "a + i": "a + i", "i * a": "i * a", "l / a": "l / a", "a - l": "a - l", "a + 9.95m": "a + 9.95BD", "a * x": "a * x",
+    "-a": "-a", "abs(a)": "abs(a)", "floor(a)": "floor(a)", "ceil(a)": "ceil(a)", "round(a)": "round(a)",
+    "round(a, 2)": "round(a, 2)", "a as double": "CAST(a AS DOUBLE)",
+    "sum(a)": "sum(a)", "min(a)": "min(a)", "max(a)": "max(a)", "sum(a * b)": "sum(a * b)",
+}  # fmt: skip
+"""What is written here, and in Spark's SQL."""
+
+
+def test_results_have_the_types_that_spark_gives_them(spark: SparkSession) -> None:
+    """Whatever digits the operands have: Spark's own analysis of the same expressions says how many a result has. A
+    common type that has not room for all digits is refused here, and cut off there. An average has as many behind the
+    point as the quotient that it is, which Spark fills up with zeros."""
+    random_ = random.Random(7)
+    refused = 0
+    for _ in range(25):
+        a, b = (ty.DecimalType(p, random_.randint(0, p)) for p in random_.choices(range(1, 39), k=2))
+        rows = ty.BagType(ty.TupleType((a, b, ty.INT, ty.LONG, ty.DOUBLE)))
+        table = f"(SELECT CAST(1 AS {a}) AS a, CAST(1 AS {b}) AS b, 1 AS i, 1L AS l, 1D AS x)"
+
+        def ours(head: str, rows: ty.BagType = rows) -> ty.Type:
+            by = " group by l" if head.startswith(("sum", "avg", "min", "max")) else ""
+            return element_type(mrql.compile(f"select {head} from (a, b, i, l, x) in S{by}", S=rows).term)
+
+        def theirs(expression: str, table: str = table) -> ty.Type:
+            (field,) = spark.sql(f"SELECT {expression} AS r FROM {table}").schema
+            return parse_type({"bigint": "long"}.get(t := field.dataType.simpleString(), t))
+
+        for here, there in IN_SPARK.items():
+            assert ours(here) == theirs(there), f"{here} of {a} and {b}"
+        average, quotient = theirs("avg(a)"), theirs("sum(a) / CAST(count(a) AS DECIMAL(20, 0))")
+        assert isinstance(average, ty.DecimalType)
+        assert isinstance(quotient, ty.DecimalType)
+        assert ours("avg(a)") == ty.DecimalType(average.precision, min(average.scale, quotient.scale))
+        try:
+            assert ours("if a > b then a else b") == theirs("if(a > b, a, b)")
+        except UserError:
+            refused += 1
+            assert max(a.whole, b.whole) + max(a.scale, b.scale) > ty.MAX_PRECISION
+    assert 0 < refused < 25
 
 
 def test_sums_over_a_join_at_the_ends_of_the_range(spark: SparkSession) -> None:
