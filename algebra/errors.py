@@ -123,6 +123,14 @@ class WrongDeletion(UserError):
         super().__init__(message, hint="where deletions are not trusted, they are looked up, and the row is named")
 
 
+class TooFewDigits(UserError):
+    """An engine that does not keep sums exactly knows one not well enough any more."""
+
+    def __init__(self, span: Span | None = None) -> None:
+        message = "too few digits are left of a sum from which much larger numbers were taken back"
+        super().__init__(message, span, "of numbers below 10^24 there are always enough: divide what is added up")
+
+
 class EvaluationError(Exception):
     """A function met a value for which it has no result; the evaluator adds the place."""
 

@@ -15,12 +15,6 @@ import attrs
 POINT = 1074
 """Every double is a multiple of 2 to minus this."""
 
-TOO_FEW_DIGITS = (
-    "too few digits are left of a sum from which much larger numbers were taken back:"
-    " divide what is added up, so that it is below 10^24"
-)
-"""What an engine says that does not keep sums exactly, where it does not know one well enough any more."""
-
 
 @attrs.frozen
 class Total:

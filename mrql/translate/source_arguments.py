@@ -179,7 +179,7 @@ def _no_option(
             how = f"is written `{_WRITTEN[near]}`" if "(" in _WRITTEN[near] else "stands by itself, without a value"
             return UserError(f"`{near}` {how}", arg.span)
         return UserError(f"a source has no option `{arg.span.text}`", arg.span, f"it is written `{_WRITTEN[near]}`")
-    is_unknown = isinstance(error, UnknownName) and f"`{name}`" in error.message
+    is_unknown = isinstance(error, UnknownName) and error.name == name
     if not is_unknown or (is_path and isinstance(arg, syntax.Name)):
         return error
     hint = f"{_called(source, known)} takes {', '.join(_taken(source, known))}"

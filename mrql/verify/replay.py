@@ -8,12 +8,11 @@ from typing import TypeAlias
 
 import attrs
 
-from mrql.algebra.errors import EngineError, UserError
+from mrql.algebra.errors import EngineError, TooFewDigits, UserError
 from mrql.algebra.evaluation.evaluate import evaluate_measured
 from mrql.algebra.row_key import RowKey
 from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
-from mrql.algebra.values.exact_sums import TOO_FEW_DIGITS
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.pipeline import normal_form
@@ -177,7 +176,7 @@ class _Replay:
             raise
         except Exception as error:
             if self.rounding.excuses(error):
-                return NoValue(number, TOO_FEW_DIGITS)
+                return NoValue(number, TooFewDigits().message)
             return _fault(number, self.oracle, present, error)
         if not self.rounding.close(self.answer, expected):
             return Failure(FailureKind.ANSWER, number, expected, self.answer, self.rounding.close)

@@ -7,8 +7,7 @@ from functools import partial
 
 import attrs
 
-from mrql.algebra.errors import UserError
-from mrql.algebra.values.exact_sums import TOO_FEW_DIGITS
+from mrql.algebra.errors import TooFewDigits
 from mrql.algebra.values.values import Value, close
 from mrql.rewrite.plan.plan import Plan
 
@@ -58,7 +57,7 @@ class Rounding:
 
     def excuses(self, error: Exception) -> bool:
         """Whether an error is right where the query has a value: of huge numbers too much is gone."""
-        return self.gone >= HUGE_MIN_SIZE and isinstance(error, UserError) and error.message == TOO_FEW_DIGITS
+        return self.gone >= HUGE_MIN_SIZE and isinstance(error, TooFewDigits)
 
     @property
     def close(self) -> Callable[[Value, Value], bool]:

@@ -27,7 +27,6 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import side_sums
 from mrql.algebra.monoids import PRODUCT, SUM, Aggregate, Monoid
 from mrql.algebra.types import Type
-from mrql.algebra.values.exact_sums import TOO_FEW_DIGITS
 from mrql.rewrite.plan.plan import Component
 from mrql.runtime.spark.expressions import decimal_sums, long_products
 from mrql.runtime.spark.expressions.aggregates import (
@@ -58,6 +57,9 @@ ROUNDED_MIN_SIZE = f"{2.0**80!r}D"
 
 OF_TOTAL = 4
 """How often a sum of products was rounded by itself, at most."""
+
+TOO_FEW_DIGITS = "[TOO_FEW_DIGITS]"
+"""What Spark is told to say of a sum that is not known well enough any more (`session/errors.py`)."""
 
 WITHIN = 1e-9
 """How far a sum may be from what it is, as a part of the sizes of what is added up."""

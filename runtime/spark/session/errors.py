@@ -15,12 +15,13 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from mrql.algebra.errors import OF_INTS, EngineError, MrqlError, UserError
+from mrql.algebra.errors import OF_INTS, EngineError, MrqlError, TooFewDigits, UserError
 from mrql.algebra.span import Source, Span
 from mrql.algebra.types import DecimalType
 from mrql.algebra.values.decimals import TOO_MANY_DIGITS, out_of_range
 from mrql.runtime.files.durable import DiskFull
 from mrql.runtime.spark.expressions.arrow import received
+from mrql.runtime.spark.expressions.sum_columns import TOO_FEW_DIGITS
 from mrql.runtime.spark.session.jvm_exit import ended, text_of
 
 PLACE = re.compile(r"/\*@(\d+):(\d+)(?:@([^*;]*))?(;int)?\*/")
@@ -76,16 +77,20 @@ def _translate(text: str, source: Source | None, find_malformed: Callable[[], No
     told = received(text, lambda file: source if file is None else _included(file))
     if told is not None:
         return told
+    # The comments of the quoted text begin with that of the outermost operator, which has failed.
+    place = None if source is None else PLACE.search(text)
+    span, of_ints = (None, False) if source is None or place is None else (_span(place, source), bool(place[4]))
+    if TOO_FEW_DIGITS in text:
+        return TooFewDigits(span)
     message = _message(text)
     if message is None:
         return EngineError(f"Spark failed: {_said(text)}")
-    places = PLACE.findall(text)
-    if source is None or not places:
-        return UserError(message)
-    # The comments of the quoted text begin with that of the outermost operator, which has failed.
-    start, end, file, of_ints = places[0]
-    span = Span(_included(unquote(file)) if file else source, int(start), int(end))
     return UserError(message, span, OF_INTS if of_ints and message == OVERFLOW else None)
+
+
+def _span(place: re.Match[str], source: Source) -> Span:
+    start, end, file, _ = place.groups()
+    return Span(_included(unquote(file)) if file else source, int(start), int(end))
 
 
 def _message(text: str) -> str | None:

@@ -16,11 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mrql
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import TooFewDigits, UserError
 from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.row_key import RowKey
-from mrql.algebra.values.exact_sums import TOO_FEW_DIGITS
 from mrql.algebra.values.values import Bag, Canonical, Record, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
@@ -497,7 +496,7 @@ def test_on_spark(home: Path, spark: object) -> None:
 
 def test_too_few_digits_are_an_excuse_only_where_huge_numbers_were() -> None:
     """A view may say so of a sum from which larger numbers were taken back, and of no other."""
-    error = UserError(TOO_FEW_DIGITS)
+    error = TooFewDigits()
     rounding = Rounding(by_sides=False)
     for scale, expected in ((1e20, False), (1e30, True), (1.0, True), (0.0, False)):
         rounding.seen(scale)

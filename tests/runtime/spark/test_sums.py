@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
+from mrql.algebra.errors import TooFewDigits
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import Type
-from mrql.algebra.values.exact_sums import TOO_FEW_DIGITS
 from mrql.algebra.values.values import Bag, Value
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
@@ -73,7 +73,7 @@ class Followed:
 @pytest.mark.parametrize("whole", [compaction.MERGED_WHOLE_MAX_ROWS, 0], ids=["merged whole", "in runs"])
 def test_the_answer_is_that_of_the_query(spark: SparkSession, whole: int) -> None:
     """After each batch, whether groups are merged whole or looked up in runs, of which there are some after the first
-    batch; and evaluated once."""
+    batch; and evaluated once. What a huge number has left is gone when runs are merged, and may be too much before."""
     with patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", whole):
         for case in [case for case in CASES if whole or len(case.history) > 1]:
             assert_case(spark, case, once=whole > 0)
@@ -86,7 +86,8 @@ def assert_case(spark: SparkSession, case: Case, *, once: bool) -> None:
     with followed.view:
         for batch, expected in zip(case.history, case.answers, strict=True):
             found = attempt(lambda batch=batch: followed.after(batch))
-            assert is_as(found, expected), f"{case.name}: {found}"
+            if once or found != TooFewDigits().message:
+                assert is_as(found, expected), f"{case.name}: {found}"
     if once:
         streams = sorted(query.trace().plan.streams)
         found = attempt(lambda: followed.at_once(net(case.history, streams)))
@@ -107,7 +108,7 @@ def test_a_sum_with_too_few_digits_left_is_an_error(spark: SparkSession, query: 
     followed = Followed(spark, mrql.compile(query, **types), types_of(types))
     with followed.view:
         followed.after(come(S=[(1, 1e300), (1, 1e40), (2, 3e40)], T=[(1, 1.0), (2, 1.0)]))
-        assert attempt(lambda: followed.after(go(S=[(1, 1e300)]))) == TOO_FEW_DIGITS
+        assert attempt(lambda: followed.after(go(S=[(1, 1e300)]))) == TooFewDigits().message
         assert is_as(followed.after(go(S=[(1, 1e40)])), Bag([(2, 3e40)]))
         assert is_as(followed.after(come(S=[(1, 5.0)])), Bag([(1, 5.0), (2, 3e40)]))
 
@@ -132,7 +133,7 @@ def test_generated_sums_keep_the_promise(spark: SparkSession, data: st.DataObjec
             expected = attempt(lambda contents=contents: evaluate(query.term, contents))
             sizes = None if isinstance(expected, str) else evaluate(sized.term, contents)
             found = attempt(lambda batch=batch: followed.after(batch))
-            if found == TOO_FEW_DIGITS:
+            if found == TooFewDigits().message:
                 assert any(any(before.deleted.values()) for before in history[:n])
                 return
             assert_kept(found, expected, sizes)

@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
-from mrql.algebra.values.exact_sums import TOO_FEW_DIGITS
-from mrql.runtime.spark.expressions.sum_columns import DOUBLES, held
+from mrql.runtime.spark.expressions.sum_columns import DOUBLES, TOO_FEW_DIGITS, held
 
 pytestmark = pytest.mark.spark
 
