@@ -70,7 +70,7 @@ def view_options(
     """
     must_be_a_choice("insert_only", insert_only)
     keyed = keyed_streams(keys, streams, tables)
-    way, threshold = _loops(loop, epsilon, abs_epsilon)
+    strategy, threshold = _loops(loop, epsilon, abs_epsilon)
     names = trusted_streams(trusted, streams)
     if insert_only and names:
         raise UserError("a view that only takes insertions has no deletions to trust", hint="leave one of them out")
@@ -80,17 +80,17 @@ def view_options(
     trusting = sorted(names & keyed.keys()) if not isinstance(trusted, bool) else []
     if trusting:
         raise UserError(f"`{trusting[0]}` has a key: there are no deletions to trust", hint="leave one of them out")
-    return PlanOptions(frozenset() if insert_only else frozenset(streams), way, threshold, names, keyed)
+    return PlanOptions(frozenset() if insert_only else frozenset(streams), strategy, threshold, names, keyed)
 
 
 def _loops(loop: Loop, epsilon: float | None, abs_epsilon: float | None) -> tuple[LoopStrategy, Threshold | None]:
     """How loops are kept up to date, and what of them is kept back."""
     if loop not in get_args(Loop):
         raise UserError(f"there is no way {loop!r} for loops", hint=f"one of {', '.join(get_args(Loop))}")
-    way = LoopStrategy(loop)
+    strategy = LoopStrategy(loop)
     for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
         if value is not None and (not isinstance(value, int | float) or isinstance(value, bool)):
             raise UserError(f"{name} is a number, not {kind_of(value)}")
-        if value is not None and (not value >= 0 or way not in KEEPING_BACK):
+        if value is not None and (not value >= 0 or strategy not in KEEPING_BACK):
             raise UserError(f"{name} is 0 or more, for loop='diffuse' or loop='exact'")
-    return way, Threshold.of(epsilon, abs_epsilon)
+    return strategy, Threshold.of(epsilon, abs_epsilon)

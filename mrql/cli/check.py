@@ -30,15 +30,15 @@ def check(
     args: tuple[str, ...],
     strict: bool,
     trusted: bool,
-    way: LoopStrategy,
+    strategy: LoopStrategy,
     threshold: Threshold | None,
     common: Common,
 ) -> None:
     """Parse and type a query file, and say what its expressions are."""
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     # Otherwise it does not matter here how a query is kept up to date.
-    if strict or way is not LoopStrategy.AUTO:
-        plans = [plan_of(program, query, way, threshold, trusted=trusted) for query in program.queries]
+    if strict or strategy is not LoopStrategy.AUTO:
+        plans = [plan_of(program, query, strategy, threshold, trusted=trusted) for query in program.queries]
         must_be_incremental(*(plans if strict else ()))
     for query in program.queries:
         if common.as_json:

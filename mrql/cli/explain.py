@@ -52,7 +52,7 @@ def explain(
     passes: bool,
     rewrites: str,
     strict: bool,
-    way: LoopStrategy,
+    strategy: LoopStrategy,
     threshold: Threshold | None,
     trusted: bool,
     common: Common,
@@ -61,7 +61,7 @@ def explain(
     if derivation and passes:
         raise click.UsageError("--derivation and --passes are two pages: ask for one of them")
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
-    options = plan_options(program, way, threshold, rewritable=rewrites == "apply", trusted=trusted)
+    options = plan_options(program, strategy, threshold, rewritable=rewrites == "apply", trusted=trusted)
     traces = [(q, plan_query(q.term, options)) for q in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))

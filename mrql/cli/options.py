@@ -67,7 +67,7 @@ def opened(directory: Path | None) -> Quarantine | None:
 
 LOOP = click.option(
     "--loop",
-    "way",
+    "strategy",
     type=click.Choice(LoopStrategy, case_sensitive=False),
     default=LoopStrategy.AUTO,
     show_default="auto",
@@ -91,13 +91,13 @@ def loop_options(command: Callable[..., R]) -> Callable[..., R]:
         help="Nor does what changes by no more than this, whatever its size.",
     )
     @functools.wraps(command)
-    def wrapped(way: LoopStrategy, epsilon: float | None, abs_epsilon: float | None, **rest: Any) -> R:
+    def wrapped(strategy: LoopStrategy, epsilon: float | None, abs_epsilon: float | None, **rest: Any) -> R:
         for name, value in (("'--epsilon'", epsilon), ("'--abs-epsilon'", abs_epsilon)):
-            if value is not None and way not in KEEPING_BACK:
+            if value is not None and strategy not in KEEPING_BACK:
                 raise click.BadParameter("only --loop diffuse and --loop exact have a threshold", param_hint=name)
             if value is not None and math.isnan(value):
                 raise click.BadParameter("nan is no number", param_hint=name)
-        return command(way=way, threshold=Threshold.of(epsilon, abs_epsilon), **rest)
+        return command(strategy=strategy, threshold=Threshold.of(epsilon, abs_epsilon), **rest)
 
     return wrapped
 

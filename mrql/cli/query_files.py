@@ -36,7 +36,7 @@ def planned(
     base: Path,
     args: tuple[str, ...] = (),
     max_steps: int = LOOP_MAX_STEPS,
-    way: LoopStrategy = LoopStrategy.AUTO,
+    strategy: LoopStrategy = LoopStrategy.AUTO,
     threshold: Threshold | None = None,
     *,
     rewritable: bool = False,
@@ -55,7 +55,7 @@ def planned(
         )
         known.update(versions_of(program))
         query = streaming_query(program, file)
-        plan = plan_of(program, query, way, threshold, rewritable=rewritable, trusted=trusted)
+        plan = plan_of(program, query, strategy, threshold, rewritable=rewritable, trusted=trusted)
         if strict:
             must_be_incremental(plan)
         return program, query, plan
@@ -83,14 +83,14 @@ def streaming_query(program: Program, file: Path) -> CompiledExpression:
 def plan_of(
     program: Program,
     query: CompiledExpression,
-    way: LoopStrategy,
+    strategy: LoopStrategy,
     threshold: Threshold | None = None,
     *,
     rewritable: bool = False,
     trusted: bool = False,
 ) -> Plan:
     """How a query of a program is kept up to date (`plan_options`)."""
-    options = plan_options(program, way, threshold, rewritable=rewritable, trusted=trusted)
+    options = plan_options(program, strategy, threshold, rewritable=rewritable, trusted=trusted)
     return plan_query(query.term, options).plan
 
 

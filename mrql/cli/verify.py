@@ -52,7 +52,7 @@ def verify(
     histories: int,
     batches: int,
     rows: int,
-    way: LoopStrategy,
+    strategy: LoopStrategy,
     trusted: bool,
     common: Common,
 ) -> None:
@@ -61,7 +61,7 @@ def verify(
     Every expression that reads a stream is verified, with the deletions that the file declares and with deletions from
     all of its streams.
     """
-    if way is LoopStrategy.DIFFUSE:
+    if strategy is LoopStrategy.DIFFUSE:
         raise click.UsageError(
             "a loop that is carried over is no more exact than its residual says: nothing to compare"
         )
@@ -70,7 +70,9 @@ def verify(
     read = [spec for query in queries for spec in sources_of(program, query.term).values()]
     must_not_be_handed_over(read)
     must_exist(read)
-    effort = VerifyOptions(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows, way=way)
+    effort = VerifyOptions(
+        secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows, strategy=strategy
+    )
     trusting = frozenset(program.sources) if trusted else program.consistent
     if not common.as_json:
         say(f"seed {effort.seed}")

@@ -33,7 +33,7 @@ def render_document(facts: Facts) -> Document:
         "passes": [_pass(step) for step in facts.passes],
         "stages": [_stage(stage, facts.keep) for stage in facts.stages],
         "loops": [{"name": n, "type": show_type(e.type), "term": show(e)} for n, e in facts.loops],
-        "ways": [_way(chosen) for chosen in facts.plan.ways],
+        "strategies": [_strategy(chosen) for chosen in facts.plan.strategies],
         "derived": [_derived(passed) for passed in facts.derived],
         "carried": [_carried(part, loop) for loop in facts.plan.feedbacks for part in loop.parts],
         "operators": [_operator(operator) for operator in facts.circuit.operators],
@@ -94,9 +94,9 @@ def _pass(step: PassFacts) -> Document:
     return {"name": step.name, "source": step.source, "changed": changed, "term": term}
 
 
-def _way(chosen: Chosen) -> Document:
+def _strategy(chosen: Chosen) -> Document:
     span = chosen.loop.span
-    return {"place": None if span is None else str(span), "way": chosen.way.value, "reason": chosen.reason}
+    return {"place": None if span is None else str(span), "strategy": chosen.strategy.value, "reason": chosen.reason}
 
 
 def _derived(facts: DerivedFacts) -> Document:

@@ -72,8 +72,8 @@ def notes(facts: Facts) -> Iterator[str]:
     if facts.plan.trusted:
         names = listed(sorted(facts.plan.trusted))
         yield f"rows of {names} may be deleted, and deletions are trusted: nothing is kept to look them up"
-    for chosen in facts.plan.ways:
-        yield f"{_place(chosen, facts)} is kept up to date {HOW[chosen.way]}: {chosen.reason}"
+    for chosen in facts.plan.strategies:
+        yield f"{_place(chosen, facts)} is kept up to date {HOW[chosen.strategy]}: {chosen.reason}"
 
 
 HOW = {

@@ -11,7 +11,7 @@ from mrql.translate.program import Program
 
 def plan_options(
     program: Program,
-    way: LoopStrategy = LoopStrategy.AUTO,
+    strategy: LoopStrategy = LoopStrategy.AUTO,
     threshold: Threshold | None = None,
     *,
     rewritable: bool = False,
@@ -27,4 +27,4 @@ def plan_options(
     for name in sorted(program.keyed) if rewritable else ():
         message = f"rows of `{name}` replace others, and those of a file cannot be taken back"
         raise UserError(message, program.sources[name].span, "leave out --rewrites apply")
-    return PlanOptions(shrinking, way, threshold, shrinking if trusted else program.consistent, program.keyed)
+    return PlanOptions(shrinking, strategy, threshold, shrinking if trusted else program.consistent, program.keyed)

@@ -47,7 +47,7 @@ class VerifyOptions:
     histories: int
     batches: int
     rows: int
-    way: LoopStrategy = LoopStrategy.AUTO
+    strategy: LoopStrategy = LoopStrategy.AUTO
     """How loops over streams are kept up to date: in one of the ways that are exact."""
 
 
@@ -158,7 +158,7 @@ class _Verifier:
         self.effort = effort
         self.start = start
         self.progress = progress
-        options = PlanOptions(scenario.deleting, effort.way, trusted=scenario.trusted, keyed=scenario.keyed)
+        options = PlanOptions(scenario.deleting, effort.strategy, trusted=scenario.trusted, keyed=scenario.keyed)
         self.plan = plan_query(term, options).plan
         self.result = Verified(scenario)
 

@@ -35,7 +35,11 @@ class LoopChoices:
 
 
 def choose(
-    term: Term, rules: Mapping[LoopStrategy, AnyPass], steps: Steps, way: LoopStrategy, around: Sequence[Repeat] = ()
+    term: Term,
+    rules: Mapping[LoopStrategy, AnyPass],
+    steps: Steps,
+    strategy: LoopStrategy,
+    around: Sequence[Repeat] = (),
 ) -> LoopChoices:
     """The way for each loop over streams, but for those that a row, a group or another loop begins anew: the first of
     the `rules` that the `way` that is asked for allows, and that fits.
@@ -49,13 +53,13 @@ def choose(
     >>> step = "cMap(λ(k, _). {k}, groupBy(cMap(λx. {(x, ())}, y) ⊎ cMap(λx. {(x + 1L, ())}, y)))"
     >>> loop = parse(f"repeat(λy. {step}, 3, E)", {"E": "{long}"})
     >>> auto = LoopStrategy.AUTO
-    >>> [(chosen.way.value, chosen.reason) for chosen in choose(loop, LOOPS, Steps(), auto).chosen]
+    >>> [(chosen.strategy.value, chosen.reason) for chosen in choose(loop, LOOPS, Steps(), auto).chosen]
     [('fixpoint', 'its step only adds')]
     >>> loop = parse("repeat(λy. y ⊎ y, 3, E)", {"E": "{long}"})
-    >>> [(chosen.way.value, chosen.reason) for chosen in choose(loop, LOOPS, Steps(), auto).chosen]
+    >>> [(chosen.strategy.value, chosen.reason) for chosen in choose(loop, LOOPS, Steps(), auto).chosen]
     [('recompute', 'its step is no group by, nor a select distinct')]
     """
-    choice = _Choice(rules, steps, way, around, Names({*taken_names(term)}))
+    choice = _Choice(rules, steps, strategy, around, Names({*taken_names(term)}))
     opened = choice.visit(term)
     return LoopChoices(opened, tuple(found for _, found in choice.found), tuple(choice.chosen))
 
@@ -63,7 +67,7 @@ def choose(
 _ALLOWED = {
     LoopStrategy.AUTO: (LoopStrategy.FIXPOINT, LoopStrategy.RECOMPUTE),
     LoopStrategy.DIFFUSE: (LoopStrategy.FIXPOINT, LoopStrategy.DIFFUSE),
-    **{way: (way,) for way in (LoopStrategy.FIXPOINT, LoopStrategy.EXACT, LoopStrategy.RECOMPUTE)},
+    **{strategy: (strategy,) for strategy in (LoopStrategy.FIXPOINT, LoopStrategy.EXACT, LoopStrategy.RECOMPUTE)},
 }
 """The ways that a loop may take, by what is asked for; which of them comes first the rules say, by their order."""
 
@@ -80,7 +84,7 @@ class _Choice:
 
     rules: Mapping[LoopStrategy, AnyPass]
     steps: Steps
-    way: LoopStrategy
+    strategy: LoopStrategy
     around: Sequence[Repeat]
     names: Names
     found: list[tuple[Repeat, Fixpoint | Diffused]] = attrs.Factory(list)
@@ -97,54 +101,54 @@ class _Choice:
     def loop(self, loop: Repeat) -> Term:
         """What stands in the place of a loop: the first of the ways that is allowed and fits."""
         unfit: list[str] = []
-        for way in (way for way in self.rules if way in _ALLOWED[self.way]):
+        for strategy in (strategy for strategy in self.rules if strategy in _ALLOWED[self.strategy]):
             try:
-                return self.taken(way, loop, unfit)
+                return self.taken(strategy, loop, unfit)
             except Unfit as error:
                 unfit.append(str(error))
-        raise _refused(loop, _HOW[self.way], unfit[-1])
+        raise _refused(loop, _HOW[self.strategy], unfit[-1])
 
-    def taken(self, way: LoopStrategy, loop: Repeat, unfit: Sequence[str]) -> Term:
+    def taken(self, strategy: LoopStrategy, loop: Repeat, unfit: Sequence[str]) -> Term:
         """The loop in one way, after others that did not fit.
 
         Raises: Unfit, which says why, when this one does not, either.
         """
-        rule = self.rules[way]
-        match way:
+        rule = self.rules[strategy]
+        match strategy:
             case LoopStrategy.FIXPOINT:
                 if any(alpha_equal(loop, other) for other in self.around):
                     raise Unfit(AROUND)
-                return self.opened(way, loop, rule.run(loop, self.names), "its step only adds")
+                return self.opened(strategy, loop, rule.run(loop, self.names), "its step only adds")
             case LoopStrategy.DIFFUSE:
                 found = rule.run(loop, self.names)
-                return self.opened(way, loop, found, "that was asked for, and its step does not only add")
+                return self.opened(strategy, loop, found, "that was asked for, and its step does not only add")
             case LoopStrategy.EXACT:
                 reason = obstacle(loop)
                 if reason is not None:
                     raise Unfit(reason)
-                return self.kept(way, loop, loop, "that was asked for")  # `derive` runs it
+                return self.kept(strategy, loop, loop, "that was asked for")  # `derive` runs it
             case LoopStrategy.RECOMPUTE:
-                return self.kept(way, loop, rule.run(loop), unfit[-1] if unfit else "that was asked for")
+                return self.kept(strategy, loop, rule.run(loop), unfit[-1] if unfit else "that was asked for")
             case LoopStrategy.AUTO:
                 raise InternalError("loops", "`auto` is no way by itself")
 
-    def opened(self, way: LoopStrategy, loop: Repeat, found: Fixpoint | Diffused, reason: str) -> Term:
+    def opened(self, strategy: LoopStrategy, loop: Repeat, found: Fixpoint | Diffused, reason: str) -> Term:
         """A stream in the place of a loop."""
         self.found.append((loop, found))
-        self.note(way, loop, found.value, reason)
+        self.note(strategy, loop, found.value, reason)
         return found.value
 
-    def kept(self, way: LoopStrategy, loop: Repeat, value: Term, reason: str) -> Term:
+    def kept(self, strategy: LoopStrategy, loop: Repeat, value: Term, reason: str) -> Term:
         """A loop in its own place."""
         if not any(alpha_equal(known.loop, loop) for known in self.chosen):
-            self.note(way, loop, value, reason)
+            self.note(strategy, loop, value, reason)
         return value
 
-    def note(self, way: LoopStrategy, loop: Repeat, value: Term, reason: str) -> None:
-        rule = self.rules[way]
+    def note(self, strategy: LoopStrategy, loop: Repeat, value: Term, reason: str) -> None:
+        rule = self.rules[strategy]
         self.steps.check(rule, value, loop.type)
         self.steps.note(Phase.LOOPS, rule, loop, value, "a loop", reason)
-        self.chosen.append(Chosen(loop, way, reason))
+        self.chosen.append(Chosen(loop, strategy, reason))
 
 
 def _with_known_limit(loop: Repeat) -> Repeat:

@@ -33,7 +33,7 @@ class Chosen:
     """A loop, the way in which it is kept up to date, and why."""
 
     loop: Repeat
-    way: LoopStrategy
+    strategy: LoopStrategy
     reason: str
 
 

@@ -222,7 +222,7 @@ class Plan:
     """Static tables that are loops over those of the query, by their names."""
     feedbacks: tuple[Feedbacks, ...] = ()
     """The loops whose values are carried over; each reads those before it."""
-    ways: tuple[Chosen, ...] = ()
+    strategies: tuple[Chosen, ...] = ()
     """How its loops over streams are kept up to date."""
 
     @property

@@ -58,7 +58,7 @@ SHRINKING = frozenset({"E", "edges", "points"})
 
 def diffused(term: Term, threshold: Threshold = NOTHING) -> Plan:
     plan = planned(term, shrinking=SHRINKING, strategy=LoopStrategy.DIFFUSE, threshold=threshold).plan
-    assert [chosen.way for chosen in plan.ways] == [LoopStrategy.DIFFUSE]
+    assert [chosen.strategy for chosen in plan.strategies] == [LoopStrategy.DIFFUSE]
     return plan
 
 
@@ -378,7 +378,7 @@ def assert_as_in_the_reference(
 def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """What it had is in its checkpoint: a stream that is started again for each batch answers as one that is not."""
 
-    stream = Stream(tmp_path, MIDDLE, engine="spark", spark=spark, way=LoopStrategy.DIFFUSE, max_files=None)
+    stream = Stream(tmp_path, MIDDLE, engine="spark", spark=spark, strategy=LoopStrategy.DIFFUSE, max_files=None)
     assert_goes_on(stream, POINTS)
 
 
@@ -462,4 +462,4 @@ def test_what_only_adds_is_a_fixpoint() -> None:
     """It would keep what has been deleted; as a fixpoint it is exact."""
     text = "repeat x = E step select distinct z from z in (x union (select (b, a) from (a, b) in x))"
     plan = planned(mrql.compile(text, **STREAMS).term, strategy=LoopStrategy.DIFFUSE).plan
-    assert [chosen.way for chosen in plan.ways] == [LoopStrategy.FIXPOINT]
+    assert [chosen.strategy for chosen in plan.strategies] == [LoopStrategy.FIXPOINT]

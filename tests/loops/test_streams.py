@@ -27,10 +27,10 @@ BATCHES = 5
 ON_SPARK = (("paths", LoopStrategy.FIXPOINT), ("pagerank", LoopStrategy.EXACT), ("kmeans", LoopStrategy.RECOMPUTE))
 
 
-def plan_of(program: Program, way: LoopStrategy) -> Plan:
+def plan_of(program: Program, strategy: LoopStrategy) -> Plan:
     (query,) = program.queries
-    plan = planned(query.term, shrinking=program.shrinking, strategy=way).plan
-    assert [chosen.way for chosen in plan.ways] == [way]
+    plan = planned(query.term, shrinking=program.shrinking, strategy=strategy).plan
+    assert [chosen.strategy for chosen in plan.strategies] == [strategy]
     return plan
 
 
@@ -44,18 +44,18 @@ def answers(engine: Engine, program: Program) -> list[Value]:
     return found
 
 
-def in_the_reference(program: Program, way: LoopStrategy) -> list[Value]:
-    engine = ReferenceEngine(plan_of(program, way), program.sources)
+def in_the_reference(program: Program, strategy: LoopStrategy) -> list[Value]:
+    engine = ReferenceEngine(plan_of(program, strategy), program.sources)
     return answers(engine, program)
 
 
-@pytest.mark.parametrize(("name", "way"), EVERY_WAY)
-def test_kept_up_to_date(name: str, way: LoopStrategy, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "strategy"), EVERY_WAY)
+def test_kept_up_to_date(name: str, strategy: LoopStrategy, tmp_path: Path) -> None:
     """In the reference engine, over the first rows and some batches of changes."""
-    assert_kept_in_the_reference(tmp_path, name, way, FILES[name].history(BATCHES))
+    assert_kept_in_the_reference(tmp_path, name, strategy, FILES[name].history(BATCHES))
 
 
-def assert_kept_in_the_reference(home: Path, name: str, way: LoopStrategy, batches: list[Batch]) -> None:
+def assert_kept_in_the_reference(home: Path, name: str, strategy: LoopStrategy, batches: list[Batch]) -> None:
     """After each batch the answer is that of networkx or plain Python, and that of the reference evaluator."""
     file = FILES[name]
     assert any(batch.deleted for batch in batches)
@@ -64,7 +64,7 @@ def assert_kept_in_the_reference(home: Path, name: str, way: LoopStrategy, batch
     (query,) = program.queries
     ((stream, _),) = program.sources.items()
     term = normal_form(query.term)
-    found = in_the_reference(program, way)
+    found = in_the_reference(program, strategy)
     for number, answer in enumerate(found):
         rows = present(batches[: number + 1])
         assert close(answer, file.expected(rows)), f"batch {number}"
@@ -74,13 +74,15 @@ def assert_kept_in_the_reference(home: Path, name: str, way: LoopStrategy, batch
 
 @pytest.mark.wide(keep=4)
 @pytest.mark.spark
-@pytest.mark.parametrize(("name", "way"), ON_SPARK)
-def test_kept_up_to_date_on_spark(name: str, way: LoopStrategy, tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize(("name", "strategy"), ON_SPARK)
+def test_kept_up_to_date_on_spark(name: str, strategy: LoopStrategy, tmp_path: Path, spark: SparkSession) -> None:
     """And so it is on Spark, over a handful of rows of which one goes: a file for each way."""
-    assert_kept_on_spark(spark, tmp_path, name, way, FILES[name].short_history())
+    assert_kept_on_spark(spark, tmp_path, name, strategy, FILES[name].short_history())
 
 
-def assert_kept_on_spark(spark: SparkSession, home: Path, name: str, way: LoopStrategy, batches: list[Batch]) -> None:
+def assert_kept_on_spark(
+    spark: SparkSession, home: Path, name: str, strategy: LoopStrategy, batches: list[Batch]
+) -> None:
     """The answer after each batch is the expected one, and no RDDs stay behind. `make soak` has ten batches of each."""
     from mrql.runtime.spark import jvm
     from mrql.runtime.spark.engine import SparkEngine
@@ -90,7 +92,7 @@ def assert_kept_on_spark(spark: SparkSession, home: Path, name: str, way: LoopSt
     program = file.program(home)
     (query,) = program.queries
     before = jvm.persistent_rdds(spark)
-    engine = SparkEngine(plan_of(program, way), program.sources, spark, query.span.source)
+    engine = SparkEngine(plan_of(program, strategy), program.sources, spark, query.span.source)
     found = answers(engine, program)
     for number, answer in enumerate(found):
         assert close(answer, file.expected(present(batches[: number + 1]))), f"batch {number}"

@@ -156,7 +156,9 @@ def test_a_stream_goes_on(request: pytest.FixtureRequest, tmp_path: Path, engine
     """What is withheld is in the checkpoint: a stream that is started again answers as one that is not."""
     spark = request.getfixturevalue("spark") if engine == "spark" else None
     threshold = Threshold(0.5)
-    stream = Stream(tmp_path, MIDDLE, engine, spark=spark, way=LoopStrategy.EXACT, threshold=threshold, max_files=None)
+    stream = Stream(
+        tmp_path, MIDDLE, engine, spark=spark, strategy=LoopStrategy.EXACT, threshold=threshold, max_files=None
+    )
     assert_goes_on(stream, POINTS)
 
 
@@ -172,12 +174,14 @@ LINKS = (
 
 @pytest.mark.wide
 @pytest.mark.spark
-@pytest.mark.parametrize("way", [LoopStrategy.EXACT, LoopStrategy.DIFFUSE])
-def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, way: LoopStrategy) -> None:
+@pytest.mark.parametrize("strategy", [LoopStrategy.EXACT, LoopStrategy.DIFFUSE])
+def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, strategy: LoopStrategy) -> None:
     """What was passed on of each page, or fed of it, is in the checkpoint."""
     threshold = Threshold(0.1)
     spark = spark
-    stream = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=way, threshold=threshold, max_files=None)
+    stream = Stream(
+        tmp_path, GRAPH, engine="spark", spark=spark, strategy=strategy, threshold=threshold, max_files=None
+    )
     assert_goes_on(stream, LINKS)
 
 
@@ -185,8 +189,8 @@ def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, way: Loo
 @pytest.mark.spark
 def test_another_threshold(spark: SparkSession, tmp_path: Path) -> None:
     """The steps after the first begin anew with what they would have been passed on."""
-    way, threshold = LoopStrategy.EXACT, Threshold(0.5)
-    coarse = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=way, threshold=threshold)
+    strategy, threshold = LoopStrategy.EXACT, Threshold(0.5)
+    coarse = Stream(tmp_path, GRAPH, engine="spark", spark=spark, strategy=strategy, threshold=threshold)
     write_batches(tmp_path, LINKS[:2])
     coarse.run()
     write_batches(tmp_path, LINKS[2:], start=2)

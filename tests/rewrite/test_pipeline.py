@@ -54,8 +54,8 @@ EDGES = {"E": "{(long, long)}"}
 @cache
 def all_traces() -> dict[str, Trace]:
     loops = {
-        f"closure, {way.value}": planned(mrql.compile(f"{CLOSURE} limit 3", **EDGES).term, strategy=way)
-        for way in LoopStrategy
+        f"closure, {strategy.value}": planned(mrql.compile(f"{CLOSURE} limit 3", **EDGES).term, strategy=strategy)
+        for strategy in LoopStrategy
     }
     return {**traces(), **{name: trace for name, (trace, *_) in program_traces().items()}, **loops}
 
@@ -108,11 +108,11 @@ def term(found: Any) -> Term:
     return found
 
 
-@pytest.mark.parametrize("way", LoopStrategy)
-def test_the_way_of_a_loop_is_a_pass(way: LoopStrategy) -> None:
+@pytest.mark.parametrize("strategy", LoopStrategy)
+def test_the_way_of_a_loop_is_a_pass(strategy: LoopStrategy) -> None:
     """Which says what stands in the place of the loop, and why it was taken."""
-    (run,) = (run for run in all_traces()[f"closure, {way.value}"].runs if run.phase is Phase.LOOPS)
-    taken = LoopStrategy.FIXPOINT if way in (LoopStrategy.AUTO, LoopStrategy.DIFFUSE) else way
+    (run,) = (run for run in all_traces()[f"closure, {strategy.value}"].runs if run.phase is Phase.LOOPS)
+    taken = LoopStrategy.FIXPOINT if strategy in (LoopStrategy.AUTO, LoopStrategy.DIFFUSE) else strategy
     assert run.rule is LOOPS[taken]
     assert run.has_changed is (taken is LoopStrategy.FIXPOINT)
     assert run.reason
@@ -173,13 +173,13 @@ def test_the_pass_that_is_listed_is_the_one_that_runs(rule: AnyPass) -> None:
         raise Replaced
 
     is_way = rule in LOOPS.values()
-    way = next((way for way, own in LOOPS.items() if own is rule), LoopStrategy.AUTO)
+    strategy = next((strategy for strategy, own in LOOPS.items() if own is rule), LoopStrategy.AUTO)
     # A fixpoint is carried over only where it is none: the loop reads how many there are of what it has.
-    text = DIFFUSED if way is LoopStrategy.DIFFUSE else f"{CLOSURE} limit 3" if is_way else NESTED
+    text = DIFFUSED if strategy is LoopStrategy.DIFFUSE else f"{CLOSURE} limit 3" if is_way else NESTED
     query = mrql.compile(text, **EDGES).term
-    plan_query(query, PlanOptions(strategy=way))
+    plan_query(query, PlanOptions(strategy=strategy))
     with replaced(rule, fail), pytest.raises(Replaced):
-        plan_query(query, PlanOptions(strategy=way))
+        plan_query(query, PlanOptions(strategy=strategy))
 
 
 DIFFUSED = "repeat x = E step select (a, count(b)) from (a, b) in x group by a limit 3"
@@ -237,6 +237,6 @@ def named(name: str) -> AnyPass:
 def test_the_first_way_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order of the tuple, of those that are allowed."""
     query = mrql.compile(f"{CLOSURE} limit 3", **EDGES).term
-    assert [chosen.way for chosen in planned(query).plan.ways] == [LoopStrategy.FIXPOINT]
+    assert [chosen.strategy for chosen in planned(query).plan.strategies] == [LoopStrategy.FIXPOINT]
     monkeypatch.setattr(pipeline, "LOOPS", dict(reversed(LOOPS.items())))
-    assert [chosen.way for chosen in planned(query).plan.ways] == [LoopStrategy.RECOMPUTE]
+    assert [chosen.strategy for chosen in planned(query).plan.strategies] == [LoopStrategy.RECOMPUTE]

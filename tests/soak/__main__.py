@@ -278,12 +278,12 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
             properties.hold(PROPERTIES[(number + place) % len(PROPERTIES)], number, spark)
             done[PROPERTIES_HELD] += 1
     assert_construct(spark, CONSTRUCTS[number % len(CONSTRUCTS)])
-    name, way = EVERY_WAY[number % len(EVERY_WAY)]
+    name, strategy = EVERY_WAY[number % len(EVERY_WAY)]
     history = FILES[name].history(10, number % 1000)
     with TemporaryDirectory() as home:
-        assert_kept_on_spark(spark, Path(home), name, way, history)
+        assert_kept_on_spark(spark, Path(home), name, strategy, history)
     with TemporaryDirectory() as home:
-        assert_kept_in_the_reference(Path(home), name, way, history)
+        assert_kept_in_the_reference(Path(home), name, strategy, history)
     name, threshold = DIFFUSED[number % len(DIFFUSED)]
     with TemporaryDirectory() as home:
         assert_within_residuals(Path(home), name, threshold, FILES[name].history(10, number % 1000))
@@ -408,9 +408,9 @@ LOOPED = 200
 
 def loops(spark: SparkSession) -> None:
     """Says what the batches of a loop leave behind, in each way; what grows ends the run."""
-    for way in loop_memory.WAYS:
-        found = loop_memory.require_level(spark, way, LOOPED, LOOPED // 10)
-        click.echo(f"  a loop, {way}: after {found[2]}; after {found[-1]}")
+    for strategy in loop_memory.WAYS:
+        found = loop_memory.require_level(spark, strategy, LOOPED, LOOPED // 10)
+        click.echo(f"  a loop, {strategy}: after {found[2]}; after {found[-1]}")
 
 
 def seeds(first: int | None, minutes: float) -> Iterator[int]:

@@ -34,7 +34,7 @@ class LoopFile:
     rows: Rows
     initial: int
     changes: int
-    ways: tuple[LoopStrategy, ...]
+    strategies: tuple[LoopStrategy, ...]
     expected: Callable[[list[Row]], Bag]
     few: tuple[Rows, int]
     """A handful of rows at first, for Spark."""
@@ -185,5 +185,5 @@ FILES = {
     )
 }
 
-EVERY_WAY = tuple((name, way) for name, file in FILES.items() for way in file.ways)
+EVERY_WAY = tuple((name, strategy) for name, file in FILES.items() for strategy in file.strategies)
 """Each file with each way that applies."""

@@ -365,11 +365,11 @@ repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in S)
 
 
 @pytest.mark.parametrize("read", [RANKS, f"select (n, count(r)) from (n, r) in ({RANKS}) group by n"])
-@pytest.mark.parametrize("way", [way for way in LoopStrategy if way is not LoopStrategy.FIXPOINT])
-def test_each_way_of_a_loop_is_explained(way: LoopStrategy, read: str) -> None:
+@pytest.mark.parametrize("strategy", [strategy for strategy in LoopStrategy if strategy is not LoopStrategy.FIXPOINT])
+def test_each_way_of_a_loop_is_explained(strategy: LoopStrategy, read: str) -> None:
     """Whether its value is the answer, or read by another stage: in all forms, with all streams that there are."""
     query = mrql.compile(read, S="{(long, long)}")
-    trace = planned(query.term, strategy=way)
+    trace = planned(query.term, strategy=strategy)
     text = explain_trace(trace)
     assert all(f"Stream {derived.name}: " in text for derived in trace.plan.derived)
     assert list(faults(explain_json(trace), SCHEMA)) == []
@@ -517,7 +517,7 @@ SCHEMA: dict[str, Any] = {
         }
     ],
     "loops": [{"name": TEXT, "type": TEXT, "term": TEXT}],
-    "ways": [{"place": MAYBE, "way": TEXT, "reason": TEXT}],
+    "strategies": [{"place": MAYBE, "strategy": TEXT, "reason": TEXT}],
     "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, **THRESHOLD, "cost": TEXT, "reason": TEXT}],
     "carried": [{"name": TEXT, "value": TEXT, "start": TEXT, **THRESHOLD, "steps": NUMBER}],
     "operators": [

@@ -33,8 +33,8 @@ CLOSURE = (
 CARRIED = "repeat x = S step select (a, sum(b) / 2) from (a, b) in (x union S) group by a limit 3"
 
 
-def trace_of(text: str, way: LoopStrategy = LoopStrategy.AUTO) -> Trace:
-    return planned(mrql.compile(text, **PAIRS).term, strategy=way)
+def trace_of(text: str, strategy: LoopStrategy = LoopStrategy.AUTO) -> Trace:
+    return planned(mrql.compile(text, **PAIRS).term, strategy=strategy)
 
 
 def all_traces() -> dict[str, Trace]:
@@ -101,14 +101,14 @@ def test_passes_over_plans_are_shown(text: str, name: str, shown: list[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "way", "name"), [(CLOSURE, LoopStrategy.AUTO, "fixpoint"), (CARRIED, LoopStrategy.DIFFUSE, "diffuse")]
+    ("text", "strategy", "name"), [(CLOSURE, LoopStrategy.AUTO, "fixpoint"), (CARRIED, LoopStrategy.DIFFUSE, "diffuse")]
 )
-def test_the_choice_for_a_loop_is_shown(text: str, way: LoopStrategy, name: str) -> None:
+def test_the_choice_for_a_loop_is_shown(text: str, strategy: LoopStrategy, name: str) -> None:
     """With the reason that `explain` gives, before all else that is done to the query."""
-    trace = trace_of(text, way)
+    trace = trace_of(text, strategy)
     of_phase = explain_passes(trace).split(f"Phase: {Phase.LOOPS.value}\n")[1].split("Phase: ")[0]
     assert f"  {name}, " in of_phase
-    assert f"    chosen: {trace.plan.ways[0].reason}\n" in of_phase
+    assert f"    chosen: {trace.plan.strategies[0].reason}\n" in of_phase
 
 
 def test_no_term_is_shown_twice_as_a_whole() -> None:

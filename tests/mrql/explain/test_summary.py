@@ -140,17 +140,17 @@ repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in S)
 
 
 @WIDTHS
-@pytest.mark.parametrize("way", ["exact", "diffuse", "recompute"])
-def test_a_loop_says_its_way(way: Loop, width: int) -> None:
+@pytest.mark.parametrize("strategy", ["exact", "diffuse", "recompute"])
+def test_a_loop_says_its_way(strategy: Loop, width: int) -> None:
     """And what goes back to it, which costs what its stages do."""
-    trace = mrql.compile(RANKS, **STREAMS).trace(loop=way)
+    trace = mrql.compile(RANKS, **STREAMS).trace(loop=strategy)
     text = " ".join(explain_summary(trace, width).split())
-    assert f"(--loop {way})" in text
+    assert f"(--loop {strategy})" in text
     for line in section(trace, "What a batch costs", width):
         assert line.split()[0] in {"X1", "X2", "X3", "X4", "X5", "X6", "D1", "D2", "D3", "D4", "D5", "C", "answer"}
     back = "what differs from C by more than 0.001 of its size is fed back to it, in at most 5 steps a batch"
-    assert (back in text) == (way == "diffuse")
-    assert (said(trace, width=width).get("C") == "what the loop had, fed back to it") == (way == "diffuse")
+    assert (back in text) == (strategy == "diffuse")
+    assert (said(trace, width=width).get("C") == "what the loop had, fed back to it") == (strategy == "diffuse")
 
 
 def test_what_is_cut_is_said_below() -> None:

@@ -52,15 +52,17 @@ def cases(examples: int) -> Any:
     return settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def traced(text: str, way: LoopStrategy, streams: Mapping[str, str] = STREAMS) -> tuple[Term, Trace]:
+def traced(text: str, strategy: LoopStrategy, streams: Mapping[str, str] = STREAMS) -> tuple[Term, Trace]:
     term = mrql.compile(text, **streams).term
-    return term, planned(term, shrinking=frozenset(streams), strategy=way)
+    return term, planned(term, shrinking=frozenset(streams), strategy=strategy)
 
 
-def assert_kept(text: str, history: History, way: LoopStrategy, streams: Mapping[str, str] = STREAMS) -> ReferenceView:
+def assert_kept(
+    text: str, history: History, strategy: LoopStrategy, streams: Mapping[str, str] = STREAMS
+) -> ReferenceView:
     """After each batch the answer is the value over all data so far."""
-    term, trace = traced(text, LoopStrategy.AUTO if way is LoopStrategy.RECOMPUTE else way, streams)
-    assert {chosen.way for chosen in trace.plan.ways} == {way}
+    term, trace = traced(text, LoopStrategy.AUTO if strategy is LoopStrategy.RECOMPUTE else strategy, streams)
+    assert {chosen.strategy for chosen in trace.plan.strategies} == {strategy}
     view = ReferenceView(trace.plan)
     held = {name: ZSet() for name in streams}
     for batch in ({}, *history):
@@ -131,7 +133,7 @@ def test_what_comes_back_by_way_of_another_stage(step: str) -> None:
     history = [{"E": ZSet.of(edges), "W": ZSet.of(weighted)}, {"E": ZSet.of([(3, 1)])}, {"W": -ZSet.of(weighted)}]
     assert_kept(text, history, LoopStrategy.RECOMPUTE)
     _, trace = traced(text, LoopStrategy.AUTO)
-    assert "is a stage of its own, which reads what it has found" in trace.plan.ways[0].reason
+    assert "is a stage of its own, which reads what it has found" in trace.plan.strategies[0].reason
     with pytest.raises(UserError, match="this loop cannot be kept up to date as a fixpoint"):
         traced(text, LoopStrategy.FIXPOINT)
 
@@ -179,8 +181,8 @@ def test_what_is_not_known_to_only_add(step: str, reason: str) -> None:
     """Such a loop runs again from its start, and the plan says why."""
     text = f"repeat x = E step {step} limit 3"
     term, trace = traced(text, LoopStrategy.AUTO)
-    assert [chosen.way for chosen in trace.plan.ways] == [LoopStrategy.RECOMPUTE]
-    assert reason in trace.plan.ways[0].reason
+    assert [chosen.strategy for chosen in trace.plan.strategies] == [LoopStrategy.RECOMPUTE]
+    assert reason in trace.plan.strategies[0].reason
     with pytest.raises(NotAdding, match="|".join([reason])):
         fixpoint(next(part for part in subterms(term) if isinstance(part, Repeat)), Names())
     with pytest.raises(UserError, match="this loop cannot be kept up to date as a fixpoint"):
@@ -211,9 +213,9 @@ def test_a_sum_of_two_facts_may_have_no_value() -> None:
     history = [{"X": ZSet.of([(1, 0.0), (1, -math.inf), (1, math.inf)])}]
     assert_kept(text, history, LoopStrategy.RECOMPUTE, INFINITE)
     _, trace = traced(text, LoopStrategy.AUTO, INFINITE)
-    assert "is made of two of its facts" in trace.plan.ways[0].reason
+    assert "is made of two of its facts" in trace.plan.strategies[0].reason
     whole = {"X": "bag((long, long))", "Y": INFINITE["Y"]}
-    assert traced(text, LoopStrategy.AUTO, whole)[1].plan.ways[0].way is LoopStrategy.FIXPOINT
+    assert traced(text, LoopStrategy.AUTO, whole)[1].plan.strategies[0].strategy is LoopStrategy.FIXPOINT
 
 
 PAIRED = "bag((long, (long, long)))"
@@ -308,23 +310,23 @@ def test_steps_over_two_bags(history: History, steps: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "step"),
+    ("strategy", "step"),
     [
         (LoopStrategy.EXACT, "select (b, a) from (a, b) in x"),
         (LoopStrategy.FIXPOINT, "select distinct z from z in x"),
         (LoopStrategy.DIFFUSE, "select (b, a) from (a, b) in x"),
     ],
 )
-def test_a_limit_made_of_arguments(way: LoopStrategy, step: str) -> None:
+def test_a_limit_made_of_arguments(strategy: LoopStrategy, step: str) -> None:
     """The number of steps is known where it is computed without any data."""
     text = f"select z from z in (repeat x = E step {step} limit (args[0] as int) + 1);"
     streams = {"E": parse_type("{(long, long)}")}
     (query,) = compile_program(text, "test", streams=streams, args=["2"]).queries
-    (chosen,) = planned(query.term, strategy=way).plan.ways
-    assert (chosen.way, chosen.loop.limit) == (way, Lit(3, ty.INT))
+    (chosen,) = planned(query.term, strategy=strategy).plan.strategies
+    assert (chosen.strategy, chosen.loop.limit) == (strategy, Lit(3, ty.INT))
     (query,) = compile_program(text, "test", streams=streams, args=["two"]).queries
     with pytest.raises(UserError, match='"two" is not a value of type int') as caught:
-        planned(query.term, strategy=way)
+        planned(query.term, strategy=strategy)
     assert caught.value.span is not None
 
 

@@ -41,8 +41,8 @@ CARRIED = "repeat x = S step select (a, sum(b) / 2) from (a, b) in (x union S) g
 
 @cache
 def plan(text: str) -> Plan:
-    way = LoopStrategy.DIFFUSE if text == CARRIED else LoopStrategy.AUTO
-    return planned(mrql.compile(text, **PAIRS).term, shrinking=frozenset("ST"), strategy=way).plan
+    strategy = LoopStrategy.DIFFUSE if text == CARRIED else LoopStrategy.AUTO
+    return planned(mrql.compile(text, **PAIRS).term, shrinking=frozenset("ST"), strategy=strategy).plan
 
 
 def stage(plan: Plan, n: int = 0, **changes: Any) -> Plan:
@@ -257,5 +257,5 @@ def test_plans_of_generated_queries(text: str, shrinks: bool) -> None:
 
 @CASES
 @given(adding_loops(), st.sampled_from([LoopStrategy.AUTO, LoopStrategy.RECOMPUTE]))
-def test_plans_of_generated_loops(text: str, way: LoopStrategy) -> None:
-    planned(mrql.compile(text, **EDGES).term, shrinking=frozenset(EDGES), strategy=way)
+def test_plans_of_generated_loops(text: str, strategy: LoopStrategy) -> None:
+    planned(mrql.compile(text, **EDGES).term, shrinking=frozenset(EDGES), strategy=strategy)

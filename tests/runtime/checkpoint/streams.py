@@ -124,7 +124,7 @@ class Stream:
     """The address of a table that it writes to, besides."""
     checkpoint_name: str = "checkpoint"
     rewritable: bool = False
-    way: LoopStrategy = LoopStrategy.AUTO
+    strategy: LoopStrategy = LoopStrategy.AUTO
     threshold: Threshold | None = None
     partitions: int | None = None
     may_go: bool = False
@@ -144,7 +144,7 @@ class Stream:
         typed = planned(
             file,
             self.home,
-            way=self.way,
+            strategy=self.strategy,
             threshold=self.threshold,
             rewritable=self.rewritable,
             versions=found_versions(self.checkpoint),

@@ -151,10 +151,10 @@ def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
 # --- fixpoints --------------------------------------------------------------------------------------------------------
 
 
-def kept_up_to_date(spark: SparkSession, text: str, history: list[dict[str, ZSet]], way: LoopStrategy) -> None:
+def kept_up_to_date(spark: SparkSession, text: str, history: list[dict[str, ZSet]], strategy: LoopStrategy) -> None:
     """After each batch the answer is the value over all data so far, and so is the one before with the changes."""
     query = mrql.compile(text, **EDGES_BY_NAME)
-    trace = planned(query.term, shrinking=frozenset(EDGES_BY_NAME), strategy=way)
+    trace = planned(query.term, shrinking=frozenset(EDGES_BY_NAME), strategy=strategy)
     view = SparkView(trace.plan, spark)
     held = {name: ZSet() for name in EDGES_BY_NAME}
     before = as_rows(collect_value(view.answer(), query.type), query.type)
