@@ -130,7 +130,7 @@ class Doubles(Sums):
     """A sum of doubles: `2⁶⁴ d + 2³² a + b + 2⁻³² c + rest + 2⁵¹² h`.
 
     Of n huge numbers that came or went, of sizes that together are 2⁵¹² g, the sum h is known up to n · 2⁻⁵³ · g, which
-    may be more than there is left.
+    may be more than there is left. Of `k` the upper half is n, and the lower one how many of them are there.
     """
 
     columns: tuple[SumColumn, ...] = (
@@ -141,9 +141,7 @@ class Doubles(Sums):
         SumColumn("c", ty.LONG),
         SumColumn("h", ty.DOUBLE, rounds=True, counted_by="k"),
         SumColumn("g", ty.DOUBLE, rounds=True, counted_by="k"),
-        SumColumn(
-            "k", ty.LONG, rounds=True, counted_by="k"
-        ),  # how many came or went, times 2³², and how many are there
+        SumColumn("k", ty.LONG, rounds=True, counted_by="k"),
         SumColumn("o", ty.LONG),
     )
 
