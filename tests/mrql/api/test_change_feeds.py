@@ -79,6 +79,42 @@ def test_a_change_feed_is_followed(spark: SparkSession, tmp_path: Path) -> None:
         assert found(view.answer()) == [(1, "b"), (2, "a")]
 
 
+def test_messages_of_debezium_are_followed(spark: SparkSession, tmp_path: Path) -> None:
+    """Texts, as they come by Kafka, of which `from_json` makes columns; a view that is opened again goes on behind the
+    last one. A text that is no change ends it, and what came before stays."""
+    log = tmp_path / "log"
+    log.mkdir()
+    sides = f"before {SIDE}, after {SIDE}"
+    parsed = (
+        f"from_json(value, 'payload struct<op: string, {sides}, source: struct<lsn: long>>', map('mode', 'FAILFAST'))"
+    )
+
+    def come(name: str, *messages: Any) -> None:
+        lines = (json.dumps({"schema": {}, "payload": dict(zip(KEYS, m, strict=True))}) for m in messages)
+        (log / name).write_text("".join(f"{line}\n" for line in lines))
+
+    def follow() -> list[tuple[Any, ...]]:
+        coming = spark.readStream.option("maxFilesPerTrigger", 1).text(str(log))
+        changes = coming.selectExpr(f"{parsed} AS message").selectExpr("message.*")
+        keys = {"A": mrql.key("id", version="__lsn")}
+        with KEYED.view(spark, keys=keys, checkpoint=str(tmp_path / "checkpoint")) as view:
+            view.follow(A=changes, trigger={"availableNow": True}).awaitTermination()
+            return found(view.answer())
+
+    come("1", ("c", None, {"id": 1, "city": "a"}, {"lsn": 1}), ("r", None, {"id": 2, "city": "a"}, {"lsn": 2}))
+    assert follow() == [(1, "a"), (2, "a")]
+    come("2", ("u", None, {"id": 1, "city": "b"}, {"lsn": 3}), ("d", {"id": 2, "city": "a"}, None, {"lsn": 4}))
+    come("3", ("u", None, {"id": 1, "city": "late"}, {"lsn": 2}), ("c", None, {"id": 3, "city": None}, {"lsn": 5}))
+    assert follow() == [(1, "b"), (3, None)]
+    (log / "4").write_text("no change\n")
+    with pytest.raises(UserError):
+        follow()
+    (log / "4").unlink()
+    assert follow() == [(1, "b"), (3, None)]
+
+
+KEYS = ("op", "before", "after", "source")
+
 FEED = "id long, city string, _change_type string, _commit_version long"
 HISTORY = [
     (1, "a", "insert", 0),
