@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table import Table
-from pyiceberg.types import DoubleType, LongType, StringType
+from pyiceberg.types import DecimalType, DoubleType, LongType, StringType
 
 from mrql.algebra.errors import UserError
+from mrql.algebra.values.decimals import EXACT
 from mrql.algebra.values.values import Bag, Record
 from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
@@ -270,6 +272,24 @@ def test_types_that_widen(tmp_path: Path) -> None:
     assert found == Bag([(1, 0.5, [1]), (2**40, 1e300, [2**40])])
     with pytest.raises(UserError, match=r"the column `i` of .* is of type long, where int was expected"):
         followed.step()
+
+
+def test_decimals(tmp_path: Path) -> None:
+    """They have all their digits, also where files are older than the digits that a column has by now."""
+    first, most = Decimal("-0.05"), Decimal(10**38 - 1).scaleb(-10, EXACT)
+    money, many = pa.decimal128(4, 2), pa.decimal128(38, 10)
+    create(tmp_path / "t", pa.schema([("d", money), ("m", many)]))
+    append(tmp_path / "t", [{"d": first, "m": most}, {"d": Decimal("99.99"), "m": None}])
+    with table_at(tmp_path / "t").update_schema() as schema:
+        schema.update_column("d", DecimalType(20, 2))
+    append(tmp_path / "t", [{"d": Decimal(10**17), "m": most.copy_negate()}])
+    text = 'rows = source(iceberg, "t"); (rows, sum(select d from <d: d> in rows), sum(select m from <m: m> in rows));'
+    assert str(compile_over_files(text, base=tmp_path).queries[0].type).startswith(
+        "({<d: decimal(20, 2), m: decimal(38, 10)>}, decimal(30, 2), "
+    )
+    rows, d, m = value_of(tmp_path, text)  # type: ignore[misc]
+    assert {row["m"] for row in rows} == {most, None, most.copy_negate()}
+    assert (d, m) == (Decimal(10**17) + Decimal("99.94"), 0)
 
 
 def renamed(home: Path) -> None:
