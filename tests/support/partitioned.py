@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from pyarrow import orc
 
+from mrql.algebra.values.decimals import EXACT
 from mrql.algebra.values.values import Bag, Record, Value
 
 TEXTS = st.text(
@@ -28,6 +30,8 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "date": st.dates(),
     "timestamp": st.datetimes(),
     "bool": st.booleans(),
+    "decimal(12, 2)": st.integers(1 - 10**12, 10**12 - 1).map(lambda n: Decimal(n).scaleb(-2, EXACT)),
+    "decimal(38, 10)": st.integers(1 - 10**38, 10**38 - 1).map(lambda n: Decimal(n).scaleb(-10, EXACT)),
 }
 """The values that a partition may have, by type."""
 
@@ -49,6 +53,8 @@ def written(value: Value, *, all_of_it: bool = False) -> str:
             return str(value).lower()
         case float() if value in (math.inf, -math.inf):
             return "Infinity" if value > 0 else "-Infinity"
+        case Decimal():
+            return escaped(f"{value:f}", all_of_it=all_of_it)
         case _:
             return escaped(str(value), all_of_it=all_of_it)
 
