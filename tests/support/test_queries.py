@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import mrql
 from mrql import syntax
+from mrql.algebra import types as ty
 from mrql.algebra.values.values import Bag, Record, Value, canonical
 from mrql.parser.parser import parse_program
 from mrql.translate.builtin_aggregates import AGGREGATIONS
@@ -55,6 +56,7 @@ def features(text: str) -> Iterator[str]:
     yield f"{min(group_depth(program), 3)} group-bys"
     yield from (["a date"] if re.search(r"\.E\b", text) else [])
     yield from (["a tuple or bag as a key"] if re.search(r"group by (\w+: )?\w+\.[TBIW]\b(?!#)", text) else [])
+    yield from (["a bag as a key"] if re.search(r"group by (\w+: )?\w+\.[BIW]\b(?!#)", text) else [])
     yield from (["one group"] if re.search(r"group by \w+: \(\)", text) else [])
     yield from (["a join by tuples or bags"] if re.search(r"\.([TBIW]) = \w+\.\1\b(?!#)", text) else [])
     for node in nodes(program):
@@ -83,7 +85,14 @@ def features(text: str) -> Iterator[str]:
 WANTED = {
     *AGGREGATIONS,
     *("2 occurrences", "3 occurrences", "4 occurrences", "1 group-bys", "2 group-bys", "3 group-bys"),
-    *("a date", "a tuple or bag as a key", "one group", "a join by tuples or bags", "a limit in from"),
+    *(
+        "a date",
+        "a tuple or bag as a key",
+        "a bag as a key",
+        "one group",
+        "a join by tuples or bags",
+        "a limit in from",
+    ),
     *(
         "several expressions",
         "a select in head",
@@ -205,6 +214,46 @@ def test_generated_wild_values(wild: str) -> None:
     generate()
     values = {repr(value) for kind in KINDS[wild].values() for value in kind}
     assert {value: found[value] for value in (*values, "1") if found[value] < 8} == {}
+
+
+def test_generated_rows_lack_parts() -> None:
+    """Each tuple, record and collection in a row is missing now and then, and so is each element of a bag of such."""
+    found: Counter[str] = Counter()
+
+    @seed(1)
+    @many
+    @given(st.tuples(*(rows_of(name, None) for name in STREAMS)))
+    def generate(drawn: tuple[Value, ...]) -> None:
+        for (name, t), row in zip(STREAMS.items(), drawn, strict=True):
+            assert isinstance(t, ty.BagType)
+            found.update({place for place, value in parts_of(row, t.item, name) if value is None})
+
+    generate()
+    places = {place for name, t in STREAMS.items() for place, _ in parts_of(None, t.item, name)}
+    assert len(places) > 5
+    assert {place: found[place] for place in places if found[place] < 8} == {}
+
+
+def parts_of(value: Value, t: ty.Type, place: str) -> Iterator[tuple[str, Value]]:
+    """The parts of a value that have parts themselves, or of a type where there is none, each with its place."""
+    match t:
+        case ty.BagType(item) | ty.ListType(item):
+            for part in [None] if value is None else value:
+                yield from ((at, each) for at, each in _part(part, item, f"{place}[]", known=value is not None))
+        case ty.TupleType(items):
+            for i, item in enumerate(items):
+                yield from _part(None if value is None else value[i], item, f"{place}#{i}", known=value is not None)
+        case ty.RecordType(fields):
+            for name, item in fields:
+                part = None if value is None else value[name]
+                yield from _part(part, item, f"{place}.{name}", known=value is not None)
+
+
+def _part(value: Value, t: ty.Type, place: str, *, known: bool) -> Iterator[tuple[str, Value]]:
+    if isinstance(t, ty.Basic | ty.DecimalType):
+        return
+    yield place, value if known else ...
+    yield from parts_of(value, t, place)
 
 
 def atoms_in(value: Value) -> Iterator[Value]:

@@ -77,14 +77,14 @@ def _translate(text: str, source: Source | None, find_malformed: Callable[[], No
     told = received(text, lambda file: source if file is None else _included(file))
     if told is not None:
         return told
-    # The comments of the quoted text begin with that of the outermost operator, which has failed.
-    place = None if source is None else PLACE.search(text)
-    span, of_ints = (None, False) if source is None or place is None else (_span(place, source), bool(place[4]))
-    if TOO_FEW_DIGITS in text:
-        return TooFewDigits(span)
     message = _message(text)
     if message is None:
         return EngineError(f"Spark failed: {_said(text)}")
+    # The comments of the quoted text begin with that of the outermost operator, which has failed.
+    place = None if source is None else PLACE.search(text)
+    span, of_ints = (None, False) if source is None or place is None else (_span(place, source), bool(place[4]))
+    if message == TOO_FEW_DIGITS:
+        return TooFewDigits(span)
     return UserError(message, span, OF_INTS if of_ints and message == OVERFLOW else None)
 
 
