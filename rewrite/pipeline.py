@@ -347,13 +347,13 @@ def normal_form(term: Term, *, checked: bool = False) -> Term:
 
 def _incrementalized(query: Term, options: PlanOptions, around: list[Repeat], steps: Steps) -> Plan:
     """The plan of a query, but for what becomes of it once it is derived; the loops in `around` are no fixpoints."""
-    strategies = choose(query, LOOPS, steps, options.strategy, around)
+    choice = choose(query, LOOPS, steps, options.strategy, around)
 
     def normalized(term: Term, subject: str = QUERY) -> Term:
         return _run_all(NORMALIZE, Phase.NORMALIZE, term, steps, subject)
 
-    term = normalized(strategies.term)
-    opened = [loop.with_terms(_on(loop, normalized)) for loop in strategies.opened]
+    term = normalized(choice.term)
+    opened = [loop.with_terms(_on(loop, normalized)) for loop in choice.opened]
     constant, derivation, annotate, divide, prune, feeds, answer = INCREMENTALIZE
     normal, tables = constant.run(term, taken_names(query))
     steps.check(constant, normal, term.type)
@@ -371,7 +371,7 @@ def _incrementalized(query: Term, options: PlanOptions, around: list[Repeat], st
     )
     trusted = options.trusted & plan.shrinking - options.keyed.keys()
     keyed = {name: key for name, key in sorted(options.keyed.items()) if name in plan.shrinking}
-    plan = attrs.evolve(plan, trusted=trusted, keyed=keyed, loops=tables, strategies=strategies.chosen)
+    plan = attrs.evolve(plan, trusted=trusted, keyed=keyed, loops=tables, strategies=choice.chosen)
     steps.note(Phase.INCREMENTALIZE, derivation, normal, plan)
     steps.runs += inside.runs
     return plan

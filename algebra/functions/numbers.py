@@ -124,12 +124,12 @@ def _of_double(
 def _to_integer(
     name: str, rounding: Callable[[float], int], sql: str, meaning: str, *examples: tuple[str, str]
 ) -> Function:
-    # Of a decimal a decimal; `round` has it from the rounding to the type of the result, halves away from zero.
-    whole: Implementation = (lambda x: x) if name == "round" else lambda x: Decimal(rounding(x))
+    if name == "round":  # of a decimal it is the rounding to the type of the result, halves away from zero
+        whole = of_decimals(rounded_to_whole, 1, lambda x: x, "{0}")
+    else:
+        whole = of_decimals(next_whole, 1, lambda x: Decimal(rounding(x)), f"{name}({{0}})")
     versions = [
-        of_decimals(rounded_to_whole, 1, whole, "{0}")
-        if name == "round"
-        else of_decimals(next_whole, 1, whole, f"{name}({{0}})"),
+        whole,
         version("i -> long", lambda x: x, "CAST({0} AS BIGINT)"),
         version("double -> long", _to_long(rounding), _rounded(sql)),
     ]

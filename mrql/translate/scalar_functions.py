@@ -8,6 +8,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
+from mrql.algebra.functions.decimals import bounded
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, Empty, Lit, Prim, Term
 from mrql.translate.coercion import coerce
@@ -45,7 +46,7 @@ def _rounded_decimal(number: Term, digits: Term, span: Span) -> Term:
         hint = "round(e as double, -2), or a cast to a decimal"
         raise UserError("a decimal is rounded to digits behind the point", digits.span or span, hint)
     scale = min(digits.value, number.type.scale)
-    rounded = ty.DecimalType(min(number.type.whole + 1 + scale, ty.MAX_PRECISION), scale)
+    rounded = bounded(number.type.whole + 1 + scale, scale)
     return number if rounded == number.type else Cast(number, rounded, span=span)
 
 

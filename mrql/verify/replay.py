@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import attrs
 
-from mrql.algebra.errors import EngineError, TooFewDigits, UserError
+from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.evaluation.evaluate import evaluate_measured
 from mrql.algebra.row_key import RowKey
 from mrql.algebra.terms import Term
@@ -176,7 +176,7 @@ class _Replay:
             raise
         except Exception as error:
             if self.rounding.excuses(error):
-                return NoValue(number, TooFewDigits().message)
+                return NoValue(number, error.message)
             return _fault(number, self.oracle, present, error)
         if not self.rounding.close(self.answer, expected):
             return Failure(FailureKind.ANSWER, number, expected, self.answer, self.rounding.close)

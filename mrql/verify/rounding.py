@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeGuard
 
 import attrs
 
@@ -55,7 +56,7 @@ class Rounding:
         """What may be left of numbers that are gone."""
         return LEFT * min(self.gone, BY_SIDES_MAX_SIZE) if self.by_sides else min(PARTS, OF_PARTS * self.gone)
 
-    def excuses(self, error: Exception) -> bool:
+    def excuses(self, error: Exception) -> TypeGuard[TooFewDigits]:
         """Whether an error is right where the query has a value: of huge numbers too much is gone."""
         return self.gone >= HUGE_MIN_SIZE and isinstance(error, TooFewDigits)
 

@@ -151,13 +151,11 @@ class Doubles(Sums):
         positive = f"if({value} > 0D, 1L, 0L)"  # NaN is, in Spark
         negative = f"if({value} < 0D OR {value} = DOUBLE('NaN'), {WORDS}, 0L)"
         times = weight or "1L"
-        return (
-            *_times(_limbs(ordinary, value), weight),
-            *_times((f"if({huge}, {value} * {DOWN}, 0D)",), weight),
-            f"if({huge}, abs({value}) * {DOWN} * abs({times}), 0D)",
-            f"if({huge}, abs({times}) * {WORDS} + {times}, 0L)",
-            *_times((f"if({infinite}, {positive} + {negative}, 0L)",), weight),
-        )
+        far, odd = f"if({huge}, {value} * {DOWN}, 0D)", f"if({infinite}, {positive} + {negative}, 0L)"
+        *linear, odd = _times((*_limbs(ordinary, value), far, odd), weight)
+        gross = f"if({huge}, abs({value}) * {DOWN} * abs({times}), 0D)"
+        counts = f"if({huge}, abs({times}) * {WORDS} + {times}, 0L)"
+        return *linear, gross, counts, odd
 
     def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
         if len(parts) == 2:
