@@ -9,9 +9,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -101,8 +102,9 @@ def wild_queries() -> st.SearchStrategy[tuple[str, str]]:
     return st.tuples(texts, st.sampled_from(sorted(WILD)))
 
 
-def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> None:
-    """One round: many cases in the reference, which is quick, and some on Spark. A case is a query and a history.
+def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> Iterator[None]:
+    """One round: many cases in the reference, which is quick, and some on Spark. A case is a query and a history. After
+    each part of it comes a place at which a round can end.
 
     What `make test` has in fixed numbers is here with new seeds: queries of the rarer constructs, beside static tables,
     over wild values, loops, and the queries of TPC-H in turn, and the files of loops in each way, in ten batches.
@@ -224,6 +226,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
             done[TEXTS] += 1
 
         odd()
+        yield
 
     @seed(number)
     @cases(4)
@@ -234,19 +237,26 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         done[LARGE_FILES] += 1
 
     large()
+    yield
     for death in deaths.ALL:
         with TemporaryDirectory() as home:
             death(Path(home), number)
         done[DEATHS] += 1
-    done[KILLED] += kills.round(number) + kills.of_views(number, spark) + kills.of_data_sources(number)
+        yield
+    done[KILLED] += kills.round(number)
+    yield
+    done[KILLED] += kills.of_views(number, spark) + kills.of_data_sources(number)
+    yield
     done[KILLED] += kills.of_tables(number) + kills.of_logs(number)
     done[SERVERS] += kills.of_servers(number)
+    yield
     done[DAMAGED] += damaged(spark, Random(number), kills.server, of_each=1, on_spark=40)
     if kills.server is not None:
         with TemporaryDirectory() as home:
             read_history(kills.server, f"log_{number}", Path(home), Random(number), 400)
         clear(kills.server, f"log_{number}")
         done[LOGS] += 1
+    yield
 
     def somehow_set() -> AbstractContextManager[None]:
         """Every third round has a session that is set otherwise."""
@@ -258,25 +268,19 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         if found:
             raise AssertionError("\n".join(found))
         done[CALLS] += 1
-    reference()
-    beside()
-    documented()
-    wild()
-    looped()
-    guarded()
-    joined()
+        yield
+    for in_the_reference in (reference, beside, documented, wild, looped, guarded, joined):
+        in_the_reference()
+        yield
     # Every other round has the code that Spark generates, which takes longer to make than to run.
     with interpreted(spark) if number % 2 else nullcontext(), somehow_set(), states(DRAWN[number // 2 % len(DRAWN)]):
-        alone()
-        wilder()
-        rarer()
-        together()
-        trusting()
-        replacing()
+        for on_spark in (alone, wilder, rarer, together, trusting, replacing):
+            on_spark()
         assert_follows(spark, [INCREMENTAL[number % len(INCREMENTAL)]], ONE_BY_ONE)
         for place in range(FEW):
             properties.hold(PROPERTIES[(number + place) % len(PROPERTIES)], number, spark)
             done[PROPERTIES_HELD] += 1
+    yield
     assert_construct(spark, CONSTRUCTS[number % len(CONSTRUCTS)])
     name, strategy = EVERY_WAY[number % len(EVERY_WAY)]
     history = FILES[name].history(10, number % 1000)
@@ -288,6 +292,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     with TemporaryDirectory() as home:
         assert_within_residuals(Path(home), name, threshold, FILES[name].history(10, number % 1000))
     done[LOOPS] += 3
+    yield
     follow(spark, NAMES[number % len(NAMES)], *arriving(10, number % 1000))
     done[TPCH] += 1
 
@@ -413,15 +418,22 @@ def loops(spark: SparkSession) -> None:
         click.echo(f"  a loop, {strategy}: after {found[2]}; after {found[-1]}")
 
 
-def seeds(first: int | None, minutes: float) -> Iterator[int]:
-    """The seeds of the rounds: a single one that was asked for, or new ones until the time is over."""
-    if first is not None:
-        yield first
-        return
+def rounds(only: int | None, minutes: float, parts_of: Callable[[int], Iterator[None]], done: Counter[str]) -> None:
+    """The round of the seed that was asked for, or rounds of new seeds until the time is over; the first of them goes
+    to its end in any case."""
     until = time.monotonic() + 60 * minutes
-    while True:
-        yield secrets.randbelow(2**32)
-        if time.monotonic() > until:
+
+    def overdue() -> bool:
+        return time.monotonic() > until
+
+    for first in chain([True], repeat(False)):
+        number = secrets.randbelow(2**32) if only is None else only
+        click.echo(f"seed {number}")
+        stopped = any(overdue() and not first for _ in parts_of(number))
+        click.echo("  so far " + ", ".join(f"{cases:,} cases {where}" for where, cases in done.items()))
+        if stopped:
+            click.echo("  stopped within this round: the time is over")
+        if only is not None or overdue():
             return
 
 
@@ -450,10 +462,8 @@ def main(minutes: float, only: int | None, kills: int, kills_on_spark: int, dama
             return
         if only is None:
             loops(spark)
-        for number in seeds(only, minutes):
-            click.echo(f"seed {number}")
-            play(number, spark, Kills(kills, kills_on_spark, server), done)
-            click.echo("  so far " + ", ".join(f"{count:,} cases {where}" for where, count in done.items()))
+        often = Kills(kills, kills_on_spark, server)
+        rounds(only, minutes, lambda number: play(number, spark, often, done), done)
     finally:
         spark.stop()
         if server is not None:
