@@ -13,7 +13,7 @@ from mrql.algebra.span import Span
 from mrql.parser.builder import Builder
 from mrql.parser.depth import check_depth
 from mrql.parser.heads import Item, head
-from mrql.parser.patterns import pattern_of, pattern_of_names, variable
+from mrql.parser.patterns import distinct, pattern_of, pattern_of_names, variable
 from mrql.parser.precedence import Chain
 from mrql.parser.xml_literals import XmlReader
 
@@ -52,6 +52,12 @@ class ExpressionBuilder(Builder):
     def bare_lambda(self, span: Span, name: Token, body: syntax.Expr) -> syntax.Expr:
         return syntax.Lambda(((variable(str(name), self._span(name)), None),), None, body, span)
 
+    def constructor_lambda(self, span: Span, name: Token, *rest: Any) -> syntax.Expr:
+        *args, body = rest
+        distinct(args)
+        pattern = syntax.ConstructorPattern(str(name), tuple(args), self._span(name))
+        return syntax.Lambda(((pattern, None),), None, body, span)
+
     def untyped_lambda(self, span: Span, params: Any, body: syntax.Expr) -> syntax.Expr:
         return syntax.Lambda(params, None, body, span)
 
@@ -59,6 +65,7 @@ class ExpressionBuilder(Builder):
         return syntax.Lambda(params, result, body, span)
 
     def lambda_parameters(self, span: Span, *params: Any) -> Any:
+        distinct([pattern for pattern, _ in params])
         return params
 
     def lambda_parameter(self, span: Span, pattern: syntax.Pattern, type_: syntax.TypeExpr | None = None) -> Any:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate, chain, repeat
+from operator import add
+
 from lark import Token
 
 from mrql import syntax
@@ -47,6 +51,43 @@ class PatternBuilder(Builder):
 def variable(name: str, span: Span) -> syntax.Pattern:
     """The pattern that a name is."""
     return syntax.WildcardPattern(span) if name == "_" else syntax.VarPattern(name, span)
+
+
+def distinct(patterns: Sequence[syntax.Pattern]) -> None:
+    """Raises: UserError for a name that stands for two parameters, or for parts of two, where it is the second time."""
+    seen: set[str] = set()
+    for variable in chain.from_iterable(map(syntax.variables, patterns)):
+        if variable.name in seen:
+            raise UserError(f"the parameter `{variable.name}` is there twice", variable.span)
+        seen.add(variable.name)
+
+
+def as_names(patterns: Sequence[syntax.Pattern], body: syntax.Expr) -> tuple[tuple[str, ...], syntax.Expr]:
+    """Parameters as names, and the body, which takes those apart that are patterns.
+
+    function f((a, b): (int, int)): int { a + b }  =  function f(p: (int, int)): int { let (a, b) = p in a + b }
+    """
+    distinct(patterns)
+    names: list[str] = []
+    taken_apart = []
+    for place, pattern in enumerate(patterns, 1):
+        if isinstance(pattern, syntax.VarPattern):
+            names.append(pattern.name)
+        else:
+            names.append(_unused(f"parameter{place}", patterns, body))
+            taken_apart.append((pattern, syntax.Name(names[-1], pattern.span)))
+    return tuple(names), syntax.LetExpr(tuple(taken_apart), body, body.span) if taken_apart else body
+
+
+def _unused(name: str, patterns: Sequence[syntax.Pattern], body: syntax.Expr) -> str:
+    """This name, or one like it, which neither the parameters nor the body have."""
+    used = {each.name for pattern in patterns for each in syntax.variables(pattern)} | _names(body)
+    return next(each for each in accumulate(repeat("_"), add, initial=name) if each not in used)
+
+
+def _names(node: syntax.Node) -> set[str]:
+    own = {node.name} if isinstance(node, syntax.Name) else set[str]()
+    return own.union(*map(_names, syntax.children(node)))
 
 
 def _negative(value: syntax.Literal, span: Span) -> syntax.Pattern:

@@ -29,7 +29,6 @@ OPERANDS = r"(?!from\b)[\w\"'({\[]"
 """How what is no clause goes on, so that a name of a column is not taken for an operator."""
 COUNT = "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`"
 GENERATOR = "a `from` names the elements of each collection: `from x in X`"
-PARAMETER = "a parameter is a name; the body takes it apart: `case x { Node(t, a, c): … }`, `let (a, b) = x in …`"
 FUNCTION = "a function says its types: `function f(x: long): long { … }`; a macro has none: `macro f(x) { … }`"
 BODY = "the body stands in braces, without `=`: `{ … }`"
 SELECT = "write `(select e from x in X where c)`"
@@ -248,8 +247,6 @@ HABITS: tuple[Habit, ...] = (
         r"order\s+by\b",
         r"\b(string_agg|group_concat|listagg)\s*\([^()]*",
     ),
-    Habit(PARAMETER, r"\(", r"\b(function|macro)\s+\w+\s*\((?:[^()]*,)?\s*\w*\s*"),
-    Habit(PARAMETER, r"\(", r"\\\s*\w+\s*"),
     Habit("`or` is for conditions; texts are joined by `+`", r"\|\|"),
     Habit("a query begins with `select`: `select e from x in X`", r"from\b", r"(?:\A|;)(?:(?!\bselect\b)[^;])+"),
 )

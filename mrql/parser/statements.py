@@ -11,6 +11,7 @@ from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.parser.builder import Builder
+from mrql.parser.patterns import as_names
 
 
 class StatementBuilder(Builder):
@@ -55,14 +56,19 @@ class StatementBuilder(Builder):
 
     def function(self, span: Span, name: Token, *rest: Any) -> syntax.Statement:
         *params, result, body = rest
-        return syntax.FunctionDef(str(name), tuple(params), result, body, span)
+        names, body = as_names([pattern for pattern, _ in params], body)
+        types = (type_ for _, type_ in params)
+        return syntax.FunctionDef(str(name), tuple(zip(names, types, strict=True)), result, body, span)
 
-    def parameter(self, span: Span, name: Token, type_: syntax.TypeExpr) -> tuple[str, syntax.TypeExpr]:
-        return str(name), type_
+    def function_parameter(
+        self, span: Span, pattern: syntax.Pattern, type_: syntax.TypeExpr
+    ) -> tuple[syntax.Pattern, syntax.TypeExpr]:
+        return pattern, type_
 
     def macro(self, span: Span, name: Token, *rest: Any) -> syntax.Statement:
         *params, body = rest
-        return syntax.MacroDef(str(name), tuple(map(str, params)), body, span)
+        names, body = as_names(params, body)
+        return syntax.MacroDef(str(name), names, body, span)
 
     def aggregation(self, span: Span, name: Token, *rest: Any) -> syntax.Statement:
         *parts, type_ = rest
@@ -108,6 +114,9 @@ class StatementBuilder(Builder):
     ) -> syntax.ImportedFunction:
         text = self._string(name) if name.type == "STRING" else str(name)
         return syntax.ImportedFunction(text, text, params, result, span)
+
+    def parameter(self, span: Span, name: Token, type_: syntax.TypeExpr) -> tuple[str, syntax.TypeExpr]:
+        return str(name), type_
 
     def import_types(self, span: Span, *params: Any) -> tuple[syntax.TypeExpr, ...]:
         return tuple(p[1] if isinstance(p, tuple) else p for p in params)

@@ -70,6 +70,7 @@ from mrql.syntax.patterns import (
     TypedPattern,
     VarPattern,
     WildcardPattern,
+    variables,
 )
 from mrql.syntax.statements import (
     AggregationDef,
@@ -180,4 +181,5 @@ __all__ = [
     "XPathArg",
     "XmlElement",
     "children",
+    "variables",
 ]

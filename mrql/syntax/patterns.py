@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import attrs
 
 from mrql.algebra.span import Span
 from mrql.syntax.literals import Literal
-from mrql.syntax.node import Node
+from mrql.syntax.node import Node, children
 from mrql.syntax.types import TypeExpr
 
 
@@ -87,3 +88,11 @@ Pattern: TypeAlias = (
     | ConstructorPattern
     | TypedPattern
 )
+
+
+def variables(node: Node) -> Iterator[VarPattern]:
+    """The names in a pattern, each as often as it stands there."""
+    if isinstance(node, VarPattern):
+        yield node
+    for child in children(node):
+        yield from variables(child)

@@ -38,8 +38,14 @@ Row: TypeAlias = tuple[PatternShape | None, ...]
 
 def left_out(patterns: Sequence[syntax.Pattern], t: Type, known: Globals) -> str | None:
     """A value of a type that no pattern fits, as people write it; None where they fit all."""
-    found = _missing([(_shape(pattern, t, known),) for pattern in patterns], (t,), known)
+    found = _missing([(_shape(pattern, t, known),) for pattern in patterns if not _equates(pattern)], (t,), known)
     return None if found is None else found[0]
+
+
+def _equates(pattern: syntax.Pattern) -> bool:
+    """Whether a name stands in a pattern twice, so that it fits equal parts alone, of which one cannot count on any."""
+    names = [variable.name for variable in syntax.variables(pattern)]
+    return len(names) > len(set(names))
 
 
 def _shape(pattern: syntax.Pattern, t: Type, known: Globals) -> PatternShape | None:

@@ -42,7 +42,7 @@ from mrql.translate.lifted import branch_hint, lifted_hint
 from mrql.translate.literals import literal
 from mrql.translate.operators import binary, unary
 from mrql.translate.other_names import NAMES_HERE
-from mrql.translate.patterns import Match, match_pattern
+from mrql.translate.patterns import take_apart
 from mrql.translate.quantifiers import quantified
 from mrql.translate.repeat import repeat
 from mrql.translate.scope import Closure, Scope, Thunk
@@ -248,8 +248,5 @@ def _let(bindings: Sequence[tuple[syntax.Pattern, syntax.Expr]], body: syntax.Ex
     term = scope.translate(value)
     if isinstance(pattern, syntax.VarPattern) and isinstance(term, Lit) and term.type == ty.STRING:
         return _let(rest, body, scope.bind({pattern.name: term}))  # a text stays known: it may stand beside a date
-    match = Match()
-    algebraic = match_pattern(pattern, term.type, scope.globals, match)
-    if match.conditions:
-        raise UserError("the pattern of a `let` must match every value", pattern.span)
-    return Let(algebraic, term, _let(rest, body, scope.bind(match.bindings)))
+    algebraic, names = take_apart(pattern, term.type, scope.globals)
+    return Let(algebraic, term, _let(rest, body, scope.bind(names)))

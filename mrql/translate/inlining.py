@@ -19,7 +19,7 @@ from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import Let, Term
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.method_calls import method_hint
-from mrql.translate.patterns import Match, match_pattern
+from mrql.translate.patterns import take_apart
 from mrql.translate.recursive_functions import group_of
 from mrql.translate.scope import Closure, Scope, Thunk
 
@@ -171,11 +171,8 @@ def _let(
     """What puts `let p = e in` before a body, and the scope of the body."""
     if written is not None:
         value = coerce(value, resolve(written, scope.globals), span, "the argument")
-    match = Match()
-    algebraic = match_pattern(pattern, value.type, scope.globals, match)
-    if match.conditions:
-        raise UserError("the pattern of a parameter must match every value", pattern.span)
-    return lambda body: Let(algebraic, value, body), scope.bind(match.bindings)
+    algebraic, names = take_apart(pattern, value.type, scope.globals)
+    return lambda body: Let(algebraic, value, body), scope.bind(names)
 
 
 def _value(closure: Closure, scope: Scope) -> Term:

@@ -6,6 +6,7 @@ repeated name, or the number of elements of a list becomes a condition.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import assert_never
 
 import attrs
@@ -22,6 +23,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.data import TAG
 from mrql.translate.coercion import resolve
 from mrql.translate.data_types import compared, is_constant, record_of
+from mrql.translate.exhaustiveness import ANYTHING, OTHERS, left_out
 from mrql.translate.literals import literal
 from mrql.translate.scope import Globals, Scope, did_you_mean, foreign_field
 from mrql.translate.time_constants import beside
@@ -83,6 +85,22 @@ def match_pattern(pattern: syntax.Pattern, t: Type, known: Globals, match: Match
             return _constructor(name, args, pattern.span, t, known, match)
         case _:
             assert_never(pattern)
+
+
+def take_apart(pattern: syntax.Pattern, t: Type, known: Globals) -> tuple[Pattern, Mapping[str, Term]]:
+    """The algebra's pattern for the values of a type, and what the names in it stand for. What is missing has missing
+    parts.
+
+    Raises: UserError where a value may not fit.
+    """
+    match = Match()
+    algebraic = match_pattern(pattern, t, known, match)
+    missing = left_out([pattern], t, known)
+    if missing is not None:
+        other = "other values" if missing in (OTHERS, ANYTHING) else f"`{missing}`"
+        hint = "`case e { p: … | _: … }` says what is where a pattern does not fit"
+        raise UserError(f"this pattern has to fit every value, and leaves out {other}", pattern.span, hint)
+    return algebraic, match.bindings
 
 
 def match_name(match: Match, name: str, variable: PVar, known: Globals, span: Span) -> None:

@@ -39,7 +39,7 @@ def foresee(statements: Iterable[syntax.Statement], known: Globals) -> None:
             case syntax.MacroDef(name, names, body):
                 known.calls[name] = _calls(body) - {*names}
             case syntax.ValueDef(name, syntax.Lambda(params, _, body)):
-                bound = frozenset().union(*(_variables(pattern) for pattern, _ in params))
+                bound = {each.name for pattern, _ in params for each in syntax.variables(pattern)}
                 known.calls[name] = _calls(body) - bound
 
 
@@ -67,11 +67,6 @@ def _calls(node: syntax.Node) -> frozenset[str]:
         case _:
             own = frozenset()
     return own.union(*map(_calls, syntax.children(node)))
-
-
-def _variables(pattern: syntax.Node) -> frozenset[str]:
-    own = frozenset({pattern.name}) if isinstance(pattern, syntax.VarPattern) else frozenset[str]()
-    return own.union(*map(_variables, syntax.children(pattern)))
 
 
 def _reached(name: str, calls: Mapping[str, frozenset[str]]) -> frozenset[str]:

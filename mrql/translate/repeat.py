@@ -31,7 +31,7 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Lambda, Let, Lit, Nth, Pattern, Prim, PVar, Reduce, Repeat, Single, Term, Tup, Var
 from mrql.algebra.types import Type
 from mrql.translate.coercion import coerce
-from mrql.translate.patterns import Match, match_pattern
+from mrql.translate.patterns import take_apart
 from mrql.translate.scope import Scope
 
 WIDENED_MAX_TIMES = 20
@@ -72,11 +72,8 @@ def _typed_step(expr: syntax.Repeat, first: Type, scope: Scope) -> tuple[Type, P
     """The type that goes from step to step, the pattern and the step over it, and the flags of the step."""
     carried = first
     for _ in range(WIDENED_MAX_TIMES):
-        match = Match()
-        pattern = match_pattern(expr.pattern, carried, scope.globals, match)
-        if match.conditions:
-            raise UserError("the pattern of a loop must match every value", expr.pattern.span)
-        step = scope.bind(match.bindings).translate(expr.step)
+        pattern, names = take_apart(expr.pattern, carried, scope.globals)
+        step = scope.bind(names).translate(expr.step)
         read = _flags(carried, step.type, takes_apart=isinstance(expr.pattern, syntax.TuplePattern))
         if read is None:
             raise _unfit(expr, carried, step.type)

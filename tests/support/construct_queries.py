@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.queries import BASIC, NARROWER, Atom, Many, Place, Scope, Shape, _Writer, tuple_of
 
 XOR = "aggregation odd(\\(a, b). a <> b, false): bool"
+APART = "macro apart((a, b)) { if is_null(a) then b else a }"
 MAYBE = "data Maybe = Just: long | None; macro maybe(n) { if n > 0 then Just(n) else None }"
 GCD = "function gcd(a: long, b: long): long { if b > 0 then gcd(b, a mod b) else a }"
 TRIPLE = (
@@ -33,7 +34,7 @@ class _ConstructWriter(_Writer):
         text = self.body()
         used = [
             define
-            for define, word in ((XOR, "odd("), (TRIPLE, "triple("), (MAYBE, "maybe("), (GCD, "gcd("))
+            for define, word in ((XOR, "odd("), (TRIPLE, "triple("), (MAYBE, "maybe("), (GCD, "gcd("), (APART, "apart("))
             if word in text
         ]
         return "; ".join([*used, text])
@@ -153,6 +154,8 @@ class _ConstructWriter(_Writer):
                 branches = f"Just(1): {inner()} | None: {inner()} | *: {inner()}"
                 return f"(case (maybe({self.pick(numbers).text})) {{ {branches} }})"
             case "call":
+                if self.chance(50):
+                    return f"apart(({inner()}, {self.literal(kind)}))"
                 return f"(\\(f, v). f(v))(\\w. {inner()}, {self.literal(kind)})"
             case "element":
                 return f"[{inner()}, {inner()}][{self.pick((0, 1))}]"
