@@ -20,6 +20,7 @@ from mrql.api.notebook import SHOWN_MAX_BATCHES, AppliedBatch, Drawing, drawing_
 from mrql.api.source_query import Pace, SourceLoop, SourceQuery
 from mrql.api.sources import FollowedSource
 from mrql.api.view_streams import ViewStreams
+from mrql.api.view_writer import ViewWriter
 from mrql.explain import explain_trace
 from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_due
 from mrql.runtime.sources.arrived import Batch
@@ -236,6 +237,12 @@ class View:
             raise
         self._following.append(following)
         return following
+
+    @property
+    def writeStream(self) -> ViewWriter:
+        """What writes the changes of each batch, said in the words of Spark:
+        `view.writeStream.foreachBatch(write).trigger(availableNow=True).start(S=df)`."""
+        return ViewWriter(self)
 
     def _loop(
         self,

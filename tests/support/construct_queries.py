@@ -20,6 +20,7 @@ TRIPLE = (
     "aggregation triple(\\(a, b). <n: a.n + b.n, s: a.s + b.s>, <n: 0, s: 0>, \\x. <n: 1, s: x * 0.5>, "
     "\\a. <n: -a.n, s: -a.s>): <n: long, s: double>"
 )
+DEFINITIONS = {"odd": XOR, "triple": TRIPLE, "maybe": MAYBE, "gcd": GCD, "apart": APART}
 KINDS = ("int", "long", "double", "string", "bool")
 
 
@@ -32,11 +33,7 @@ def construct_queries(draw: st.DrawFn) -> str:
 class _ConstructWriter(_Writer):
     def program(self) -> str:
         text = self.body()
-        used = [
-            define
-            for define, word in ((XOR, "odd("), (TRIPLE, "triple("), (MAYBE, "maybe("), (GCD, "gcd("), (APART, "apart("))
-            if word in text
-        ]
+        used = [definition for name, definition in DEFINITIONS.items() if f"{name}(" in text]
         return "; ".join([*used, text])
 
     def body(self) -> str:
