@@ -20,11 +20,12 @@ Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint", "diffuse"]
 """The ways in which loops over streams are kept up to date (`mrql.rewrite.plan.loop_strategy.LoopStrategy`)."""
 
 
-Trusted: TypeAlias = bool | Collection[str]
-"""Whether the deletions of all streams are right, or the names of those streams whose are."""
+Trusted: TypeAlias = bool | Collection[str] | None
+"""Whether the deletions of all streams are right, or the names of those streams whose are; None: of those that are
+consistent by themselves."""
 
 
-def trusted_streams(trusted: Trusted, streams: Collection[str]) -> frozenset[str]:
+def trusted_streams(trusted: bool | Collection[str], streams: Collection[str]) -> frozenset[str]:
     """The streams whose deletions are not looked up.
 
     Raises: UserError where one is named that is not there.

@@ -80,7 +80,8 @@ def compile(
             raise UserError(message, spec.span, "one of them is enough")
         if not spec.stream:
             tables[source] = spec.path
-    return Query(attrs.evolve(query, term=with_static(query.term, frozenset(tables))), types, tables)
+    consistent = frozenset(stream for stream, t in streams.items() if isinstance(t, FollowedSource))
+    return Query(attrs.evolve(query, term=with_static(query.term, frozenset(tables))), types, tables, consistent)
 
 
 _FOR_EXAMPLE = 'mrql.compile("select x from x in S", S=df)'

@@ -25,7 +25,8 @@ class PlanArguments(TypedDict, total=False):
     abs_epsilon: float | None
     """And so is what changes by no more than this."""
     trusted: Trusted
-    """The streams whose deletions are not looked up, or whether none are."""
+    """The streams whose deletions are not looked up, or whether none are; if nothing is said, those of tables with
+    versions and of logs."""
     keys: Keys | None
     """By stream, the fields by which its rows replace each other."""
 
@@ -56,21 +57,25 @@ def must_be_streams(tables: object, streams: Collection[str]) -> frozenset[str]:
 def view_options(
     streams: Mapping[str, Type],
     tables: Collection[str] = (),
+    consistent: Collection[str] = (),
     *,
     insert_only: bool = False,
     loop: Loop = "auto",
     epsilon: float | None = None,
     abs_epsilon: float | None = None,
-    trusted: Trusted = False,
+    trusted: Trusted = None,
     keys: Keys | None = None,
 ) -> PlanOptions:
-    """What `PlanArguments` mean for a query over some streams, of which some are static `tables`.
+    """What `PlanArguments` mean for a query over some streams, of which some are static `tables`, and some are
+    `consistent`: what goes of these was there.
 
     Raises: UserError where one is not of its kind, names what is not there, or does not go with another.
     """
     must_be_a_choice("insert_only", insert_only)
     keyed = keyed_streams(keys, streams, tables)
     strategy, threshold = _loops(loop, epsilon, abs_epsilon)
+    if trusted is None:
+        trusted = () if insert_only else {*consistent} - {*tables} - keyed.keys()
     names = trusted_streams(trusted, streams)
     if insert_only and names:
         raise UserError("a view that only takes insertions has no deletions to trust", hint="leave one of them out")

@@ -69,6 +69,8 @@ class Query:
     """The type of each stream and table, a bag."""
     tables: dict[str, str] = attrs.Factory(dict)
     """Those that are tables of the session's catalog, with their names there."""
+    consistent: frozenset[str] = frozenset()
+    """Those that are tables with versions, or logs of tables: what goes was there."""
 
     @property
     def term(self) -> Term:
@@ -98,7 +100,9 @@ class Query:
         """
         must_be_a_choice("strict", strict)
         static = must_be_streams(tables, self.streams)
-        trace = plan_query(with_static(self.term, static), view_options(self.streams, static, **arguments))
+        trace = plan_query(
+            with_static(self.term, static), view_options(self.streams, static, self.consistent, **arguments)
+        )
         if strict:
             require_incremental(trace.plan)
         return trace
@@ -147,7 +151,7 @@ class Query:
         loop: Loop = "auto",
         epsilon: float | None = None,
         abs_epsilon: float | None = None,
-        trusted: Trusted = False,
+        trusted: Trusted = None,
         keys: Keys | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         change_feed: bool = False,
@@ -161,6 +165,9 @@ class Query:
 
         A stream that is given a key in `keys`, the name of a field or several, or what `mrql.key` makes, is upserted: a
         row replaces the one with its key.
+
+        What is deleted must be there, and is looked up; not of the streams that are `trusted`. Those are, if nothing is
+        said, the ones that the query was compiled with as tables with versions and logs.
 
         With `insert_only` nothing is ever deleted: then the rows themselves need not be kept to tell a wrong deletion,
         and of a minimum or maximum only the value. A `strict` view is refused where a batch would compute a part of the
@@ -203,6 +210,7 @@ class Query:
         options = view_options(
             self.streams,
             tables,
+            self.consistent,
             insert_only=insert_only,
             loop=loop,
             epsilon=epsilon,

@@ -143,6 +143,22 @@ def test_versions_of_a_delta_table(session: SparkSession, tmp_path: Path, truste
         deliver.must_be(view)
 
 
+def test_deletions_of_a_table_that_a_query_is_compiled_with_are_trusted(session: SparkSession, tmp_path: Path) -> None:
+    """Nothing is kept of it to look them up, unless that is asked for."""
+    append(tmp_path / "lake", (1, 5), (2, 6))
+    lake = mrql.delta_table(tmp_path / "lake")
+    query = mrql.compile(SUMS.query.span.source.text, rows=lake)
+    assert SUMS.trace().plan.trusted == query.trace(trusted=False).plan.trusted == frozenset()
+    assert query.trace(insert_only=True).plan.trusted == query.trace(tables=["rows"]).plan.trusted == frozenset()
+    assert query.trace(keys={"rows": "k"}).plan.trusted == frozenset()
+    assert query.trace().plan.trusted == {"rows"}
+    for trusted in (None, False):
+        with query.view(session, trusted=trusted) as view:
+            view.follow(rows=lake, trigger=NOW).awaitTermination(120)
+            assert answer(view) == sums(*content(tmp_path / "lake"))
+            assert ("rows" in view.sizes) == (trusted is False)
+
+
 def test_what_comes_meanwhile(session: SparkSession, tmp_path: Path) -> None:
     """`availableNow` ends with the version that was the newest one when it began."""
     lake = tmp_path / "lake"
