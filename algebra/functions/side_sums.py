@@ -1,23 +1,30 @@
 """What sums of products are made of, where a join keeps sums of its sides (`rewrite/plan/eager_aggregation.py`).
 
-A long is `high · 2³² + low`, so that sums of both are wider than a long. A double is a *magnitude* and a *mantissa*:
-numbers of one magnitude have one sign and sizes within 2¹⁶ of each other, so their sum hides none of them, and the
-magnitude of a product says whether it is infinite or no number. The mantissa of a number of magnitude `±(1000 + k)` is
-the number times 2⁻¹⁶ᵏ; that of zero, of an infinity and of what is no number is 0. A decimal is its last 20 digits and
-those before them, both of its sign.
+A long is `high · 2³² + low`, so that sums of both are wider than a long. A double below 2⁹⁴ is a number of *limbs*,
+`2⁶⁴ p + 2³² w + o + 2⁻³² f + rest`, of which all but the rest are integers, and so added up exactly. A factor of a
+product, and a double that is *huge*, of 2⁹⁴ and more, is a *magnitude* and a *mantissa*: numbers of one magnitude have
+one sign and sizes within 2¹⁶ of each other, so their sum hides none of them, and the magnitude of a product says
+whether it is infinite or no number. The mantissa of a number of magnitude `±(1000 + k)` is the number times 2⁻¹⁶ᵏ; that
+of zero, of an infinity and of what is no number is 0. A decimal is its last 20 digits and those before them, both of
+its sign.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from typing import TypeVar
+
+import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.functions.decimals import LOW_DIGITS, OfDecimals, first_digits, last_digits
 from mrql.algebra.functions.function import Function, Version, version
 from mrql.algebra.values import decimals
 from mrql.algebra.values.values import Value
+
+V = TypeVar("V", int, float)
 
 ZERO, ONE, INFINITE, NO_NUMBER = 0, 1000, 2000, 3000
 """Magnitudes: of zero, of what is about 1, of an infinity, each of the latter two with a sign, and of NaN."""
@@ -66,6 +73,39 @@ def magnitudes(a: int, b: int) -> int:
     return (1 if (a < 0) == (b < 0) else -1) * (INFINITE if INFINITE in sizes else sum(sizes) - ONE)
 
 
+HUGE_MIN_SIZE = 2.0**94
+"""From this size on a double has no limbs: 2³¹ smaller ones have room in sums of longs."""
+
+
+@attrs.frozen
+class Limbs:
+    """The parts of a double that is not huge: `2⁶⁴ pairs + 2³² words + ones + 2⁻³² fractions + rest`."""
+
+    rest: float
+    pairs: int
+    words: int
+    ones: int
+    fractions: int
+
+
+def limbs(number: float) -> Limbs:
+    """Those of a double, none of them rounded; zeros of one that is huge, infinite or no number.
+
+    >>> limbs(3.0 * 2**64 - 1.5)
+    Limbs(rest=0.0, pairs=3, words=0, ones=-2, fractions=2147483648)
+    """
+    if not abs(number) < HUGE_MIN_SIZE:
+        return Limbs(0.0, 0, 0, 0, 0)
+    pairs, words, ones, fractions = (round(math.ldexp(number, bits)) for bits in (-64, -32, 0, 32))
+    rest = number - math.ldexp(fractions, -32)
+    return Limbs(rest, pairs, words - pairs * HALF_RADIX, ones - words * HALF_RADIX, fractions - ones * HALF_RADIX)
+
+
+def _unless_ordinary(part: Callable[[float], V]) -> Callable[[float], V]:
+    """Of a number that is huge, infinite or none; of others, which have limbs, that of zero."""
+    return lambda number: part(0.0 if abs(number) < HUGE_MIN_SIZE else number)
+
+
 def _multiplied(a_high: int, a_low: int, b_high: int, b_low: int) -> int:
     return (a_high * HALF_RADIX + a_low) * (b_high * HALF_RADIX + b_low)
 
@@ -82,32 +122,73 @@ def _half(scaled: str) -> str:
     return f"power(2D, -{MAGNITUDE_BITS // 2}D * {scaled})"
 
 
+_MAGNITUDE = (
+    f"CASE WHEN {{0}} = 0D THEN {ZERO}L WHEN {_ORDINARY} THEN {_SIGN} * {ONE}L WHEN {_NO_NUMBER} THEN {NO_NUMBER}L"
+    f" WHEN {_INFINITE} THEN {_SIGN} * {INFINITE}L ELSE {_SIGN} * ({ONE}L + {_SCALE}) END"
+)
+_MANTISSA = (
+    f"CASE WHEN {{0}} = 0D OR {_ORDINARY} THEN {{0}} WHEN {_NO_NUMBER} OR {_INFINITE} THEN 0D"
+    f" ELSE {{0}} * {_half(_SCALE)} * {_half(_SCALE)} END"
+)
 MAGNITUDE = Function(
-    "magnitude",
-    (
-        version(
-            "double -> long",
-            magnitude,
-            f"CASE WHEN {{0}} = 0D THEN {ZERO}L WHEN {_ORDINARY} THEN {_SIGN} * {ONE}L WHEN {_NO_NUMBER}"
-            f" THEN {NO_NUMBER}L WHEN {_INFINITE} THEN {_SIGN} * {INFINITE}L ELSE {_SIGN} * ({ONE}L + {_SCALE}) END",
-        ),
-    ),
-    "a double",
-    "its sign and its size, roughly",
+    "magnitude", (version("double -> long", magnitude, _MAGNITUDE),), "a double", "its sign and its size, roughly"
 )
 MANTISSA = Function(
     "mantissa",
-    (
-        version(
-            "double -> double",
-            mantissa,
-            f"CASE WHEN {{0}} = 0D OR {_ORDINARY} THEN {{0}} WHEN {_NO_NUMBER} OR {_INFINITE} THEN 0D"
-            f" ELSE {{0}} * {_half(_SCALE)} * {_half(_SCALE)} END",
-        ),
-    ),
+    (version("double -> double", mantissa, _MANTISSA),),
     "a double",
     "what its magnitude does not say of it",
 )
+_HAS_LIMBS = f"abs({{0}}) < {HUGE_MIN_SIZE!r}D"
+HUGE_MAGNITUDE = Function(
+    "huge_magnitude",
+    (version("double -> long", _unless_ordinary(magnitude), f"if({_HAS_LIMBS}, {ZERO}L, {_MAGNITUDE})"),),
+    "a double",
+    "its magnitude, if it has no limbs",
+)
+HUGE_MANTISSA = Function(
+    "huge_mantissa",
+    (version("double -> double", _unless_ordinary(mantissa), f"if({_HAS_LIMBS}, 0D, {_MANTISSA})"),),
+    "a double",
+    "what its magnitude does not say of it, if it has no limbs",
+)
+
+
+def limbs_sql(number: str) -> tuple[str, str, str, str, str]:
+    """The limbs of a double, in the order of `Limbs`, each a double, in SQL."""
+    word, part = f"{2.0**32!r}D", f"{2.0**-32!r}D"
+    pairs, words = f"rint({number} * {2.0**-64!r}D)", f"rint({number} * {part})"
+    ones, fractions = f"rint({number})", f"rint({number} * {word})"
+    return (
+        f"{number} - {fractions} * {part}",
+        pairs,
+        f"{words} - {pairs} * {word}",
+        f"{ones} - {words} * {word}",
+        f"{fractions} - {ones} * {word}",
+    )
+
+
+_REST, *_INTEGERS = limbs_sql(f"if(abs({{0}}) >= {HUGE_MIN_SIZE!r}D, 0D, {{0}})")
+REST = Function(
+    "rest_limb",
+    (version("double -> double", lambda x: limbs(x).rest, f"({_REST})"),),
+    "a double",
+    "what its limbs do not say of it",
+)
+PAIRS, WORDS, ONES, FRACTIONS = (
+    Function(
+        f"{name}_limb",
+        (version("double -> long", lambda x, name=name: getattr(limbs(x), name), f"CAST({sql} AS BIGINT)"),),
+        "a double",
+        f"a limb of it, so many times {unit}",
+    )
+    for name, unit, sql in zip(
+        ("pairs", "words", "ones", "fractions"), ("2⁶⁴", "2³²", "1", "2⁻³²"), _INTEGERS, strict=True
+    )
+)
+LIMBS = REST, PAIRS, WORDS, ONES, FRACTIONS
+"""In the order of `Limbs`."""
+
 MAGNITUDES = Function(
     "magnitudes",
     (
@@ -190,7 +271,19 @@ LAST_DIGITS = Function(
 DIGITS: tuple[Function, ...] = (FIRST_DIGITS, LAST_DIGITS)
 """Functions whose form in SQL depends on the type (`runtime/spark/expressions/decimal_sums.py`)."""
 
-SIDES: tuple[Function, ...] = (MAGNITUDE, MANTISSA, MAGNITUDES, HIGH, LOW, TIMES_HIGH, TIMES_LOW, *DIGITS)
+SIDES: tuple[Function, ...] = (
+    MAGNITUDE,
+    MANTISSA,
+    HUGE_MAGNITUDE,
+    HUGE_MANTISSA,
+    *LIMBS,
+    MAGNITUDES,
+    HIGH,
+    LOW,
+    TIMES_HIGH,
+    TIMES_LOW,
+    *DIGITS,
+)
 
 
 def whole(high: Value, low: Value) -> Value:

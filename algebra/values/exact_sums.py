@@ -41,6 +41,10 @@ class Total:
         """The sum with an integer of any size."""
         return attrs.evolve(self, exact=self.exact + (number << POINT))
 
+    def with_part(self, number: int, exponent: int) -> Total:
+        """The sum with `number · 2^exponent`, where that is a multiple of 2⁻¹⁰⁷⁴."""
+        return attrs.evolve(self, exact=self.exact + (number << POINT + exponent))
+
     @property
     def value(self) -> float:
         """The double that is nearest.

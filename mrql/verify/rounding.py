@@ -21,22 +21,17 @@ PARTS = 2.0**-66
 OF_PARTS = 2.0**-43
 """The same as a part of the sizes of these numbers, which counts where they are small themselves."""
 
-LEFT = 1e-14
-"""What may stay of products that were added up over a join, as a part of their size."""
-
-BY_SIDES_MAX_SIZE = 2.0**128
-"""Of larger sums of such products it is looked whether there are enough digits left of them."""
-
 
 @attrs.define
 class Rounding:
     """What rounding may make of the answers to a query, batch after batch.
 
-    A sum is within a small part of the sizes of its own addends. Numbers that are gone may have left something, more of
-    it if sums are kept `by_sides` of joins; nothing is left of them where all sums are empty.
+    A sum is within a small part of the sizes of its own addends. Numbers that are gone may have left something;
+    nothing is left of them where all sums are empty.
     """
 
     by_sides: bool
+    """Whether sums are kept by sides of joins: one has a value where an addend overflows, and the sum does not."""
     largest: float = 0.0
     """The largest sum of the sizes of addends so far."""
     gone: float = 0.0
@@ -54,7 +49,7 @@ class Rounding:
     @property
     def left(self) -> float:
         """What may be left of numbers that are gone."""
-        return LEFT * min(self.gone, BY_SIDES_MAX_SIZE) if self.by_sides else min(PARTS, OF_PARTS * self.gone)
+        return min(PARTS, OF_PARTS * self.gone)
 
     def excuses(self, error: Exception) -> TypeGuard[TooFewDigits]:
         """Whether an error is right where the query has a value: of huge numbers too much is gone."""

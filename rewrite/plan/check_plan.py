@@ -279,7 +279,9 @@ def _sums(feed: Feed) -> Iterator[str]:
 HALVES = ty.TupleType((ty.LONG, ty.LONG))
 """Of a sum of longs that is wider than a long; of one of decimals there are the first digits and the last ones."""
 PARTS = ty.TupleType((ty.LONG, ty.DOUBLE, ty.LONG))
-"""Of a sum of doubles: the magnitude, the mantissas and how many there are."""
+"""Of a sum of products of doubles: the magnitude, the mantissas and how many there are."""
+LIMBED = ty.TupleType((*PARTS.items, ty.DOUBLE, ty.LONG, ty.LONG, ty.LONG, ty.LONG))
+"""Of a sum of doubles: the same of huge ones, and the limbs of the others."""
 
 
 def _total(where: str, unit: Term, component: Component) -> Iterator[str]:
@@ -293,6 +295,6 @@ def _total(where: str, unit: Term, component: Component) -> Iterator[str]:
         case ty.DecimalType() as t:
             known = (ty.TupleType((first_digits(t), last_digits(t))),)
         case _:
-            known = (HALVES, PARTS)
+            known = (HALVES, PARTS, LIMBED)
     if unit.type not in known:
         yield f"{where} is {unit.type}, which is no total of {component.type}"

@@ -11,9 +11,11 @@ product missing, and sums skip it.
 *Requires*: a feed with several inputs, of which one has a column that only sums use; and an addend that is a product of
 factors over different inputs, as the query has it. A sum or a difference over several inputs is no factor: it may be
 small, or in range, where its parts are not. No factor may fail for a row that has no partner. Longs are added up by
-halves, wider than they are, and so computed from halves where they might overflow. Doubles are no ring: their sums are
-kept by magnitude, which says of a product whether it is infinite or no number (`algebra/functions/side_sums.py`), and
-products of three, which may be infinite or nothing on the way, are not taken apart. Decimals are added up as their
+halves, wider than they are, and so computed from halves where they might overflow. Doubles are no ring: a number of one
+input is added up by its limbs, exactly (`algebra/functions/side_sums.py`). A product of two of them is rounded, so that
+one that goes may not take away what it came with: it is taken apart where nothing goes. There the sums of its factors
+are kept by magnitude, which says of a product whether it is infinite or no number; products of three, which may be
+infinite or nothing on the way, are not taken apart. Decimals are added up as their
 first digits and their last ones, each of which has room for 10¹⁷ addends; a sum over one input is so many of them times
 the rows that it is joined with, and so never more than the addends that the query has. A product of two such sums has
 no such bound, and is not taken apart; nor is a decimal that is computed in 38 digits, which may have no value for a row
@@ -72,7 +74,7 @@ from mrql.rewrite.plan.join_tree import (
 )
 from mrql.rewrite.plan.kept_sums import KeptSums, SumTerm
 from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
-from mrql.rewrite.plan.products import PRODUCT_MAX_FACTORS, as_product, cast, product_of
+from mrql.rewrite.plan.products import PRODUCT_MAX_FACTORS, Times, as_product, cast, product_of
 
 
 def aggregate_eagerly(plan: Plan) -> Plan:
@@ -88,12 +90,12 @@ def aggregate_eagerly(plan: Plan) -> Plan:
     ([2, 2], '(magnitudes(m, m1), s * s3, n * n1)')
     """
     derived = {each.name: each.term for each in plan.derived}
-    return attrs.evolve(plan, stages=tuple(_stage(stage, derived) for stage in plan.stages))
+    return attrs.evolve(plan, stages=tuple(_stage(stage, derived, plan.shrinking) for stage in plan.stages))
 
 
-def _stage(stage: Stage, derived: Mapping[str, Term]) -> Stage:
+def _stage(stage: Stage, derived: Mapping[str, Term], shrinking: frozenset[str]) -> Stage:
     components = tuple(_narrow(i, component, stage.feeds) for i, component in enumerate(stage.components))
-    feeds = tuple(_feed(feed, components, derived) for feed in stage.feeds)
+    feeds = tuple(_feed(feed, components, derived, shrinking) for feed in stage.feeds)
     return attrs.evolve(stage, components=components, feeds=feeds)
 
 
@@ -108,11 +110,13 @@ def _narrow(index: int, component: Component, feeds: tuple[Feed, ...]) -> Compon
 # --- the pass -----------------------------------------------------------------------------------
 
 
-def _feed(feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term]) -> Feed:
+def _feed(
+    feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term], shrinking: frozenset[str]
+) -> Feed:
     if len(feed.rows.inputs) < 2:
         return feed
     try:
-        return _Rewriter(feed, components, derived).feed()
+        return _Rewriter(feed, components, derived, shrinking).feed()
     except Unknown:
         return feed
 
@@ -120,8 +124,11 @@ def _feed(feed: Feed, components: tuple[Component, ...], derived: Mapping[str, T
 class _Rewriter:
     """The feed of a join with the sums of its inputs."""
 
-    def __init__(self, feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term]) -> None:
+    def __init__(
+        self, feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term], shrinking: frozenset[str]
+    ) -> None:
         self.original = feed
+        self.grows = all(read.stream not in shrinking for read in feed.rows.inputs)
         self.names = Names(set(all_names(feed.rows.body)).union(*(all_names(u) for _, u in feed.units)))
         self.tree, row = FeedReader(self.names, feed.rows.inputs, derived).tree(feed.rows.body)
         self.key, element = key_and_value(row)
@@ -178,6 +185,8 @@ class _Rewriter:
         while item is not None:
             try:
                 product = as_product(item, carrier, self.owner)
+                if carrier == ty.DOUBLE and isinstance(product, Times) and not self.grows:
+                    return None
                 return SumTerm(index, carrier, tuple(conditions), product, component.narrow)
             except Unknown:
                 item = _added_if(item, conditions)

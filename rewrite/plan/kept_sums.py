@@ -22,6 +22,9 @@ from mrql.algebra.values.decimals import of_type
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.products import Factor, KeptFactor, Product, Times, cast, factors, halves, product_of
 
+LIMBS = "rpwof"
+"""How the sums of limbs are called, in the order of `fn.LIMBS`."""
+
 
 @attrs.frozen
 class SumTerm:
@@ -67,8 +70,10 @@ class KeptSums:
                 # What is an integer is added up as one.
                 longs = attrs.evolve(share, product=Factor(leaf, inner), narrow=False)
                 return self._of_longs(longs, local, held)
-            case _ if share.carrier == ty.DOUBLE:
+            case KeptFactor() | Factor() if share.carrier == ty.DOUBLE:
                 return self._of_doubles(share.product, local, held)
+            case Times() if share.carrier == ty.DOUBLE:
+                return self._of_products(share.product, local, held)
             case KeptFactor() | Factor() if isinstance(share.carrier, ty.DecimalType):
                 return self._of_decimals(share.product, local, held)
             case _:
@@ -127,7 +132,29 @@ class KeptSums:
 
         return Tup((total(fn.FIRST_DIGITS, "f"), total(fn.LAST_DIGITS, "l")))
 
-    def _of_doubles(self, product: Product, local: Mapping[int, Term], held: Term | None) -> Term:
+    def _of_doubles(self, number: KeptFactor | Factor, local: Mapping[int, Term], held: Term | None) -> Term:
+        """What there is of a number as often as it has partners, all of it but the rest without rounding: of a huge one
+        the magnitude, the mantissas and how many there are; and the limbs."""
+        own = {number.leaf} if isinstance(number, Factor) else set[int]()
+        times = [self._count(i, local.get(i)) for i, _ in enumerate(self.measures) if i not in own]
+
+        held_by_own = local.get(number.leaf) if isinstance(number, Factor) else None
+
+        def total(function: Function, name: str) -> Term:
+            part = present(Prim(function, (number.term,)), held_by_own)
+            if isinstance(number, Factor):
+                part = self.measure(number.leaf, part, name)
+            return where(held, product_of([part, *(cast(count, part.type) for count in times)]), zero_of(part.type))
+
+        magnitude = present(Prim(fn.HUGE_MAGNITUDE, (number.term,)), held_by_own)
+        if isinstance(number, Factor):
+            magnitude = self._magnitude(number.leaf, magnitude)
+        counts = [*times, *(self._count(leaf, None) for leaf in own)]
+        limbs = map(total, fn.LIMBS, LIMBS)
+        huge = total(fn.HUGE_MANTISSA, "s")
+        return Tup((where(held, magnitude, zero_of(ty.LONG)), huge, product_of(counts), *limbs))
+
+    def _of_products(self, product: Times, local: Mapping[int, Term], held: Term | None) -> Term:
         """The magnitude of the addends, missing where they are; their mantissas added up; and how many there are."""
         own = {factor.leaf for factor in factors(product) if isinstance(factor, Factor)}
         counts = [self._count(i, None if i in own else local.get(i)) for i, _ in enumerate(self.measures)]

@@ -71,8 +71,8 @@ class Feed:
 
     With a `weight`, the inputs are kept as sums: a row then stands for as many as its weight says. Its share of the
     components in `totals` is that of all of them: a long, the two halves of a wider sum, also for a sum of doubles, the
-    magnitude, the mantissas and the number of some doubles, or the first and the last digits of decimals
-    (`algebra/functions/side_sums.py`).
+    magnitude, the mantissas and the number of some doubles, these and their limbs, or the first and the last digits of
+    decimals (`algebra/functions/side_sums.py`).
     """
 
     rows: Multilinear

@@ -43,8 +43,8 @@ from mrql.runtime.spark.expressions.literals import place
 
 WORDS, MASK = f"{HALF_RADIX}L", f"{HALF_RADIX - 1}L"
 
-HUGE_MIN_SIZE = f"{2.0**94!r}D"
-"""From this size on doubles are added up with rounding: 2³¹ smaller ones have room in the integers."""
+HUGE_MIN_SIZE = f"{side_sums.HUGE_MIN_SIZE!r}D"
+"""From this size on doubles are added up with rounding."""
 
 HUGE_MIN_MAGNITUDE = 6
 """The same for products that are added up by magnitude (`side_sums`): smaller ones are below 2⁹⁶."""
@@ -161,10 +161,9 @@ class Doubles(Sums):
         if len(parts) == 2:
             words, ones = parts
             return "0D", "0L", words, ones, "0L", "0D", "0D", "0L", "0L"
-        magnitude, mantissas, count = parts
+        magnitude, mantissas, count, *limbs = parts
         power = f"(abs({magnitude}) - {side_sums.ONE}L)"
         finite = f"({magnitude} <> 0L AND {power} < {side_sums.INFINITE_MIN_MAGNITUDE}L)"
-        # All products of a magnitude are in the same columns, so that those that go are taken from where they are.
         ordinary = f"({finite} AND {power} < {HUGE_MIN_MAGNITUDE}L)"
         huge = f"({finite} AND NOT {ordinary})"
         # In two steps each: the powers that are needed for both are no doubles.
@@ -175,7 +174,7 @@ class Doubles(Sums):
         infinite = f"({magnitude} <> 0L AND {power} >= {side_sums.INFINITE_MIN_MAGNITUDE}L)"
         is_none = f"abs({magnitude}) = {side_sums.NO_NUMBER}L"
         return (
-            *_limbs(ordinary, f"({near})"),
+            *(limbs or _limbs(ordinary, f"({near})")),
             f"if({huge}, {far}, 0D)",
             f"if({huge}, abs({far}), 0D)",
             f"if({huge}, (abs({count}) + {OF_TOTAL}L) * {WORDS} + {count}, 0L)",
@@ -284,13 +283,10 @@ class LongProducts:
 
 
 def _limbs(ordinary: str, value: str) -> tuple[str, ...]:
-    """What is left of a number that is not huge, and its multiples of 2⁶⁴, 2³², 1 and 2⁻³², none of them rounded."""
-    word, part = f"{2.0**32!r}D", f"{2.0**-32!r}D"
-    pairs, words = f"rint({value} * {2.0**-64!r}D)", f"rint({value} * {part})"
-    ones, fractions = f"rint({value})", f"rint({value} * {word})"
-    integers = pairs, f"{words} - {pairs} * {word}", f"{ones} - {words} * {word}", f"{fractions} - {ones} * {word}"
+    """The limbs of a number, if it is not huge."""
+    rest, *integers = side_sums.limbs_sql(value)
     return (
-        f"if({ordinary}, {value} - {fractions} * {part}, 0D)",
+        f"if({ordinary}, {rest}, 0D)",
         *(f"if({ordinary}, CAST({integer} AS BIGINT), 0L)" for integer in integers),
     )
 

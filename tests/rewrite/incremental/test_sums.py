@@ -136,6 +136,27 @@ CASES = (
             Bag([(1, 1e20), (2, 2.5), (3, 7e22)]),
         ],
     ),
+    *(
+        Case(
+            f"what goes of a join of two sides that change leaves nothing, of {head}",
+            f"select (a, {head}) from (a, b) in S, (c, d) in T where a = c group by a",
+            (DOUBLES, DOUBLES),
+            [
+                come(S=[(1, 1.1)], T=[(1, 0.7), (1, 0.2)]),
+                come(S=[(1, 1e15 + 0.25), (1, 3.7e12), (1, 7e25)]),
+                come(T=[(1, 0.37)]),
+                go(S=[(1, 1e15 + 0.25), (1, 7e25)]),
+                go(S=[(1, 3.7e12)], T=[(1, 0.7)]),
+            ],
+            [Bag([(1, x)]) for x in answers],
+        )
+        for head, answers in (
+            ("sum(b * d)", (0.99, 6.3e25, 8.89e25, 4.699e12 + 1.397, 0.627)),
+            ("sum(b)", (2.2, 1.4e26, 2.1e26, 1.11e13 + 3.3, 2.2)),
+            ("avg(b * 0.5)", (0.55, 7e25 / 8, 7e25 / 8, 9.25e11 + 0.275, 0.55)),
+            ("sum(b * (1.0 - d))", (1.21, 7.7e25, 1.211e26, 6.401e12 + 1.903, 1.573)),
+        )
+    ),
     Case(
         "nor does a huge product change those that stay",
         over("b * d"),

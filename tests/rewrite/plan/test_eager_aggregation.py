@@ -33,9 +33,9 @@ TYPES: dict[str, ty.Type] = {
 }
 
 
-def inputs(text: str) -> list[Input]:
+def inputs(text: str, *, insert_only: bool = True) -> list[Input]:
     """What the one join of a query keeps of its inputs."""
-    plan = mrql.compile(text, **TYPES).trace().plan
+    plan = mrql.compile(text, **TYPES).trace(insert_only=insert_only).plan
     (feed,) = [feed for stage in plan.stages for feed in stage.feeds if len(feed.rows.inputs) > 1]
     return list(feed.rows.inputs)
 
@@ -65,7 +65,7 @@ def mantissa(column: str) -> str:
 @pytest.mark.parametrize(
     ("head", "sums"),
     [
-        ("sum(i.price * (1 - i.tax))", [1, 2]),
+        ("sum(i.price * (1 - i.tax))", [1, 7]),
         ("sum(i.price * (1 - o.rate))", [2, 2]),
         # A difference of two sides may be small where they are large.
         ("sum(i.price * i.tax - o.rate)", [0, 0]),
@@ -82,8 +82,8 @@ def mantissa(column: str) -> str:
         ("avg(i.count)", [1, 4]),
         ("sum(if i.count > 1 then 1 else 0)", [1, 2]),
         ("count(i)", [0, 0]),
-        ("avg(i.price)", [1, 3]),
-        ("sum(i.price), min(i.tax)", [1, 2]),
+        ("avg(i.price)", [1, 8]),
+        ("sum(i.price), min(i.tax)", [1, 7]),
         ("sum(sqrt(i.price * o.rate))", [0, 0]),
         ("min(i.price), max(o.rate)", [0, 0]),
         # Decimals have first digits and last ones, or these alone.
@@ -100,6 +100,23 @@ def test_what_is_kept(head: str, sums: list[int]) -> None:
     """For each side the number of sums, the number of rows among them; 0 where rows are kept."""
     found = inputs(f"select (o.day, {head}) from o in orders, i in items where o.key = i.key group by o.day")
     assert [read.sums for read in found] == sums
+
+
+@pytest.mark.parametrize(
+    ("head", "sums"),
+    [
+        # What a rounded product adds, another one takes away where the sums of the sides have changed meanwhile.
+        ("sum(i.price * (1 - o.rate))", [0, 0]),
+        ("sum(i.price * i.count), sum(i.price * o.rate)", [1, 7]),
+        ("sum(i.price * (1 - i.tax))", [1, 7]),
+        ("sum(i.count * o.count)", [3, 3]),
+        ("avg(i.price)", [1, 8]),
+    ],
+)
+def test_what_is_kept_where_rows_may_go(head: str, sums: list[int]) -> None:
+    query = f"select (o.day, {head}) from o in orders, i in items where o.key = i.key group by o.day"
+    assert [read.sums for read in inputs(query, insert_only=False)] == sums
+    assert [read.sums for read in inputs(query)] != [0, 0]
 
 
 NAMES = ("a", "b", "d", "p.V")
