@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values.atom_conversion import convert_atom
+from mrql.algebra.values.atom_conversion import check_range, convert_atom
 from mrql.algebra.values.atom_text import show_single
 from mrql.algebra.values.json_typed import taken_as
 from mrql.algebra.values.json_values import of_value
@@ -25,6 +25,8 @@ def convert(value: Value, t: Type) -> Value:
     """
     if value is None:
         return None
+    if t is ty.LONG and type(value) is int:  # what is counted is, each time
+        return check_range(value, t)
     if t in (ty.ANY, ty.XML):
         return value if isinstance(value, Document) else of_value(value)
     if ty.is_data(t):

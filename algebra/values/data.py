@@ -21,16 +21,16 @@ TAG = "is"
 
 
 class Data(Document):
-    """A value of a recursive type. Its text is made when it is asked for, its record when it is opened
-    (`json_typed.opened`)."""
+    """A value of a recursive type. Its text is made when it is asked for, and looked through for its depth when that
+    is; its record when it is opened (`json_typed.opened`)."""
 
-    __slots__ = ("_text", "_type", "depth", "record")
+    __slots__ = ("_depth", "_text", "_type", "record")
 
     def __init__(self, text: str) -> None:
         self._text: str | None = text
         self.record: Record | None = None
         self._type: RecordType | None = None
-        self.depth = text_depth(text)
+        self._depth: int | None = None
 
     @classmethod
     @deep
@@ -42,8 +42,15 @@ class Data(Document):
     def of_record(cls, record: Record, t: RecordType, depth: int) -> Self:
         """A value of what it was made of."""
         made = cls("")
-        made._text, made.record, made._type, made.depth = None, record, t, depth
+        made._text, made.record, made._type, made._depth = None, record, t, depth
         return made
+
+    @property
+    def depth(self) -> int:
+        """How deep brackets are nested in its text."""
+        if self._depth is None:
+            self._depth = text_depth(self.text)
+        return self._depth
 
     def __reduce__(self) -> tuple[type[Data], tuple[str]]:
         return type(self), (self.text,)
