@@ -163,6 +163,10 @@ def _summed(element: Term | None, t: Type, sums: int) -> Iterator[StoredColumn]:
             yield StoredColumn(_sum_name(term), Role.COMPONENT, part, "+")
 
 
+PARTS = {**dict(zip(fn.LIMBS, ("rest", "2⁶⁴", "2³²", "1", "2⁻³²"), strict=True)), fn.HUGE_MANTISSA: "huge"}
+"""What of a double each of its sums is of."""
+
+
 def _sum_name(term: Term | None) -> str:
     """What a kept sum adds up: a number that is 0 where it is missing, or where a condition does not hold."""
     match term:
@@ -172,6 +176,8 @@ def _sum_name(term: Term | None) -> str:
             return f"count {show(counted)}"
         case If(_, Lit(), inner) | If(_, inner, Lit()):
             return _sum_name(inner)
+        case Prim(function, (number,)) if function in PARTS:
+            return f"Σ {show(number)} ({PARTS[function]})"
         case _:
             return f"Σ {show(term)}"
 
