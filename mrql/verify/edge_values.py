@@ -40,7 +40,7 @@ class EdgeValues(Enum):
 NEAR = 1e8
 """Beside this, the square of a number of some units is as much as rounding takes away."""
 
-SIZES = (1e20, -1e37)
+SIZES = (1.0, 1e12, 1e20, -1e37)
 
 DOUBLES = (math.nan, math.inf, -math.inf, -0.0, 5e-324, 1e308, -1e308)
 TEXTS = ("", "\ufffd", "\U0001f600", "\U0010ffff", "e\u0301")

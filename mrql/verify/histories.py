@@ -16,7 +16,7 @@ from mrql.verify.sample import atoms
 EMPTY = 0.15
 """How likely a batch is to hold nothing."""
 
-EMPTIED = ("fill", "large ones go", "clear", "small ones come")
+EMPTIED = ("fill", "some large ones go", "large ones go", "clear", "small ones come")
 """What the batches do by which all is emptied."""
 
 
@@ -95,9 +95,9 @@ def deal(data: Data, batches: int, deleting: frozenset[str], random: Random, *, 
 
     From the streams in `deleting`, rows are taken out on the way and put back later: some at random, all that share
     some value (so that a key vanishes and returns), or all that there are. Some batches are empty, others bring no
-    rows of a stream. If it is to be `emptied`, all rows are there at some time, then those with the
-    largest numbers go, then all of those streams, and the others come back first, so that what is left of the largest
-    is seen.
+    rows of a stream. If it is to be `emptied`, all rows are there at some time, then those with the largest numbers go,
+    in two steps, then all of those streams, and the others come back first, so that what is left of the largest is
+    seen.
     """
     return _Dealer(data, deleting, random).history(batches, emptied=emptied and batches >= len(EMPTIED) + 1)
 
@@ -119,6 +119,8 @@ class _Dealer:
             match EMPTIED[n - before] if emptied and 0 <= n - before < len(EMPTIED) else None:
                 case "fill":
                     dealt.append(self.rest())
+                case "some large ones go":
+                    dealt.append(self.cleared(lambda rows: self.some(rows[self.small(rows) : -1])))
                 case "large ones go":
                     dealt.append(self.cleared(lambda rows: rows[self.small(rows) :]))
                 case "clear":
@@ -153,6 +155,9 @@ class _Dealer:
 
     def small_ones(self) -> Batch:
         return tuple(move for name, rows in self.waiting.items() for move in self.bring(name, self.small(rows)))
+
+    def some(self, rows: Sequence[RowPlace]) -> list[RowPlace]:
+        return [row for row in rows if self.random.random() < 0.5]
 
     def small(self, rows: Sequence[RowPlace]) -> int:
         """How many of the rows, from the first, have numbers that are nothing beside the largest, or else a half."""

@@ -121,6 +121,11 @@ def _feed(
         return feed
 
 
+def loses_rows(feed: Feed, shrinking: frozenset[str]) -> bool:
+    """Whether rows of the join may go, since those of an input may."""
+    return any(read.stream in shrinking for read in feed.rows.inputs)
+
+
 class _Rewriter:
     """The feed of a join with the sums of its inputs."""
 
@@ -128,7 +133,7 @@ class _Rewriter:
         self, feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term], shrinking: frozenset[str]
     ) -> None:
         self.original = feed
-        self.grows = all(read.stream not in shrinking for read in feed.rows.inputs)
+        self.loses_rows = loses_rows(feed, shrinking)
         self.names = Names(set(all_names(feed.rows.body)).union(*(all_names(u) for _, u in feed.units)))
         self.tree, row = FeedReader(self.names, feed.rows.inputs, derived).tree(feed.rows.body)
         self.key, element = key_and_value(row)
@@ -185,7 +190,7 @@ class _Rewriter:
         while item is not None:
             try:
                 product = as_product(item, carrier, self.owner)
-                if carrier == ty.DOUBLE and isinstance(product, Times) and not self.grows:
+                if carrier == ty.DOUBLE and isinstance(product, Times) and self.loses_rows:
                     return None
                 return SumTerm(index, carrier, tuple(conditions), product, component.narrow)
             except Unknown:
