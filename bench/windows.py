@@ -31,8 +31,9 @@ QUERIES = {
 SPARK = f"sum(v) OVER (ORDER BY t RANGE BETWEEN {HOURS - 1} PRECEDING AND CURRENT ROW)"
 TYPE = "bag(<t: long, v: double>)"
 
-TIMES, BATCHES, COUNTED = 8, 20, 10
-"""How often all rows are gone through, of which the last half counts; how many batches there are, and count."""
+TIMES, BATCHES, COUNTED = 60, 40, 10
+"""How often all rows are gone through, how many batches there are, and how many of the last of each count: before, the
+JVM compiles itself."""
 
 DAY = 24
 """The rows of a batch."""
@@ -59,7 +60,7 @@ def over_all(name: str, size: int) -> Measured:
             consume(answer)
             clock.append((time.perf_counter() - start) * 1000)
             processors.append(processor_ms(spark) - begun)
-        return clock[TIMES // 2 :], processors[TIMES // 2 :], {row[0]: row[1] for row in answer.collect()}
+        return clock[-COUNTED:], processors[-COUNTED:], {row[0]: row[1] for row in answer.collect()}
 
 
 def kept(name: str, size: int) -> Measured:
