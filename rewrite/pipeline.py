@@ -267,7 +267,8 @@ OPTIMIZE: tuple[PlanPass, ...] = (
         aggregate_eagerly,
         "[CU]",
         "a feed of several inputs, of which one has a column that only sums use; the addend is a product of at most "
-        "three longs or two doubles over different inputs, none of which fails or overflows where it is not added",
+        "three longs, or one double or decimal, or two doubles if no input loses rows, over different inputs, none of "
+        "which fails or overflows where it is not added",
     ),
     Pass(
         "order",

@@ -25,7 +25,7 @@ def convert(value: Value, t: Type) -> Value:
     """
     if value is None:
         return None
-    if t is ty.LONG and type(value) is int:  # what is counted is, each time
+    if t is ty.LONG and type(value) is int:  # each time that something is counted
         return check_range(value, t)
     if t in (ty.ANY, ty.XML):
         return value if isinstance(value, Document) else of_value(value)

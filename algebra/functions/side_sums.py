@@ -1,4 +1,4 @@
-"""What sums of products are made of, where a join keeps sums of its sides (`rewrite/plan/eager_aggregation.py`).
+"""What sums are made of where a join keeps sums of its sides (`rewrite/plan/eager_aggregation.py`).
 
 A long is `high · 2³² + low`, so that sums of both are wider than a long. A double below 2⁹⁴ is a number of *limbs*,
 `2⁶⁴ p + 2³² w + o + 2⁻³² f + rest`, of which all but the rest are integers, and so added up exactly. A factor of a
@@ -168,10 +168,10 @@ def limbs_sql(number: str) -> tuple[str, str, str, str, str]:
     )
 
 
-_REST, *_INTEGERS = limbs_sql(f"if(abs({{0}}) >= {HUGE_MIN_SIZE!r}D, 0D, {{0}})")
+_REST_LIMB, *_INTEGERS = limbs_sql(f"if(abs({{0}}) >= {HUGE_MIN_SIZE!r}D, 0D, {{0}})")
 REST = Function(
     "rest_limb",
-    (version("double -> double", lambda x: limbs(x).rest, f"({_REST})"),),
+    (version("double -> double", lambda x: limbs(x).rest, f"({_REST_LIMB})"),),
     "a double",
     "what its limbs do not say of it",
 )

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import attrs
@@ -137,7 +138,7 @@ def canonical(value: Value) -> Canonical:
         return (0,)
     if isinstance(value, bool):
         return (1, value)
-    if isinstance(value, int | Decimal):
+    if isinstance(value, int | Decimal | Fraction):
         return (2, 0, value)
     if isinstance(value, float):
         # NaN is one value, after all others; -0.0 == 0.0 already holds in Python.

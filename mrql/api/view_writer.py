@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeAlias
 import attrs
 
 from mrql.algebra.errors import UserError
-from mrql.api.arguments import must_be_a_receiver
+from mrql.api.arguments import kind_of
 from mrql.api.following import must_be_a_trigger
 
 if TYPE_CHECKING:
@@ -40,9 +40,8 @@ class ViewWriter:
 
         Raises: UserError where it is no function.
         """
-        if func is None:
-            raise UserError("there is no function that the changes are given to", hint=WRITTEN)
-        must_be_a_receiver(func)
+        if not callable(func):
+            raise UserError(f"the changes are given to a function, not to {kind_of(func)}", hint=WRITTEN)
         return attrs.evolve(self, receiver=func)
 
     def queryName(self, queryName: str) -> ViewWriter:
@@ -62,16 +61,18 @@ class ViewWriter:
 
         Raises: UserError for another one.
         """
-        if outputMode == "update":
+        if str(outputMode).lower() == "update":
             return self
         hint = "`view.answer()` is the whole answer, after each batch"
         raise UserError(f"what a view writes are changes, not {outputMode!r}", hint=hint)
 
-    def start(self, **streams: DataFrame | FollowedSource) -> Following:
+    def start(self, *path: object, **streams: DataFrame | FollowedSource) -> Following:
         """Feeds the streams of the view, as `View.follow` does; what comes back is what a `StreamingQuery` is in Spark.
 
-        Raises: UserError, EngineError as `View.follow`.
+        Raises: UserError, EngineError as `View.follow`; UserError for a path.
         """
+        if path:
+            raise UserError("a view is not written to a path: its changes are written by a function", hint=WRITTEN)
         return self._view.follow(trigger=self._trigger, query_name=self._query_name, deliver=self._receiver, **streams)
 
     def option(self, key: str, value: object) -> Never:
@@ -79,8 +80,15 @@ class ViewWriter:
 
         Raises: UserError, which says what stands for the checkpoint.
         """
+        self.options(**{key: value})
+
+    def options(self, **options: object) -> Never:
+        """There are none.
+
+        Raises: UserError, which says what stands for the checkpoint.
+        """
         hint = 'a view has one checkpoint for all of its streams: query.view(spark, checkpoint="directory")'
-        raise UserError(f"a view is written without options, such as {key!r}", hint=hint)
+        raise UserError(f"a view is written without options, such as {', '.join(map(repr, options))}", hint=hint)
 
     def __getattr__(self, name: str) -> Callable[..., Never]:
         """What else a `DataStreamWriter` has is refused when it is called."""

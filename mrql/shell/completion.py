@@ -223,9 +223,7 @@ def _with(rule: str, node: Any, scope: Scope) -> Scope:
             return _matched(pattern, scope.translate(expr).type, scope)
         case "binding", (pattern, expr):
             return _matched(pattern, scope.translate(expr).type, scope)
-        case "parameter", (str(name), written):
-            return scope.bind({name: Var(name, resolve(written, scope.globals))})
-        case "lambda_parameter", (pattern, written) if written is not None:
+        case "function_parameter" | "lambda_parameter", (pattern, written) if written is not None:
             return _matched(pattern, resolve(written, scope.globals), scope)
         case _:
             return scope

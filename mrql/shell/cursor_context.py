@@ -24,7 +24,7 @@ from mrql.parser.tree_builder import TreeBuilder
 _MARK = "completed_here"
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 
-BINDERS = {"generator", "binding", "key", "parameter", "lambda_parameter"}
+BINDERS = {"generator", "binding", "key", "function_parameter", "lambda_parameter"}
 """The rules that bind names."""
 SCOPES = {"select", "quantified", "let", "function", "untyped_lambda", "typed_lambda"}
 """The rules that end what is bound inside them."""

@@ -177,7 +177,11 @@ class _Verifier:
         self.result.largest = max(self.result.largest, sum(weight for _, weight in whole))
         deleting = self.result.scenario.deleting
         history = deal(
-            oracle.data, self.effort.batches, deleting, random, emptied=edges in (EdgeValues.SCATTERED, EdgeValues.ENDS)
+            oracle.data,
+            self.effort.batches,
+            deleting,
+            random,
+            emptied=bool(deleting) and edges in (EdgeValues.SCATTERED, EdgeValues.ENDS),
         )
         outcome = self.replay(history, oracle)
         self.result.histories += 1

@@ -280,8 +280,8 @@ HALVES = ty.TupleType((ty.LONG, ty.LONG))
 """Of a sum of longs that is wider than a long; of one of decimals there are the first digits and the last ones."""
 PARTS = ty.TupleType((ty.LONG, ty.DOUBLE, ty.LONG))
 """Of a sum of products of doubles: the magnitude, the mantissas and how many there are."""
-LIMBED = ty.TupleType((*PARTS.items, ty.DOUBLE, ty.LONG, ty.LONG, ty.LONG, ty.LONG))
-"""Of a sum of doubles: the same of huge ones, and the limbs of the others."""
+LIMBED = ty.TupleType((*PARTS.items, ty.LONG, ty.DOUBLE, ty.LONG, ty.LONG, ty.LONG, ty.LONG))
+"""Of a sum of doubles: the same of huge ones, how often all of them are added, and the limbs of the others."""
 
 
 def _total(where: str, unit: Term, component: Component) -> Iterator[str]:

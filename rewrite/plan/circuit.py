@@ -362,7 +362,7 @@ def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> 
     works = (join_work(feed, in_blocks=Access.STEPS in looked_up), *([table_join_work(tables)] if tables else []))
     # The steps of a loop are counted, and numbers of them leave no range.
     fails = may_fail_for_pairs(feed, overflows=Access.STEPS not in access)
-    form = DeltaForm.THERE if fails and any(_may_lose(i.stream, plan) for i in feed.rows.inputs) else DeltaForm.CHANGES
+    form = DeltaForm.THERE if fails and any(plan.may_lose(i.stream) for i in feed.rows.inputs) else DeltaForm.CHANGES
     rule, given = delta_rule(feed, form), (*sides, *_tables_of(feed))
     join = Operator(f"{stage.name}.join{suffix}", OperatorKind.JOIN, given, Linearity.BILINEAR, rule, works)
     yield attrs.evolve(join, stage=stage.name, form=form)
@@ -371,11 +371,6 @@ def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> 
 def _tables_of(feed: Feed) -> list[str]:
     """The static tables that the rows of a feed read, in any way."""
     return sorted({t.name for t in subterms(feed.rows.body) if isinstance(t, Stream) and t.static})
-
-
-def _may_lose(stream: str, plan: Plan) -> bool:
-    """Whether rows of a stream may go again: what is derived of states changes as these do, to and fro."""
-    return stream in plan.shrinking or stream not in plan.streams
 
 
 _WRITTEN = {"delta": "Δ{0}", "new": "{0}'", "old": "{0}", "came": "Δ⁺{0}", "went": "Δ⁻{0}", "kept": "({0}∩{0}')"}

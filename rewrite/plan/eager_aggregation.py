@@ -90,12 +90,12 @@ def aggregate_eagerly(plan: Plan) -> Plan:
     ([2, 2], '(magnitudes(m, m1), s * s3, n * n1)')
     """
     derived = {each.name: each.term for each in plan.derived}
-    return attrs.evolve(plan, stages=tuple(_stage(stage, derived, plan.shrinking) for stage in plan.stages))
+    return attrs.evolve(plan, stages=tuple(_stage(stage, derived, plan) for stage in plan.stages))
 
 
-def _stage(stage: Stage, derived: Mapping[str, Term], shrinking: frozenset[str]) -> Stage:
+def _stage(stage: Stage, derived: Mapping[str, Term], plan: Plan) -> Stage:
     components = tuple(_narrow(i, component, stage.feeds) for i, component in enumerate(stage.components))
-    feeds = tuple(_feed(feed, components, derived, shrinking) for feed in stage.feeds)
+    feeds = tuple(_feed(feed, components, derived, loses_rows(feed, plan)) for feed in stage.feeds)
     return attrs.evolve(stage, components=components, feeds=feeds)
 
 
@@ -110,30 +110,26 @@ def _narrow(index: int, component: Component, feeds: tuple[Feed, ...]) -> Compon
 # --- the pass -----------------------------------------------------------------------------------
 
 
-def _feed(
-    feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term], shrinking: frozenset[str]
-) -> Feed:
+def loses_rows(feed: Feed, plan: Plan) -> bool:
+    """Whether rows of a join may go, since those of an input may."""
+    return any(plan.may_lose(read.stream) for read in feed.rows.inputs)
+
+
+def _feed(feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term], loses: bool) -> Feed:
     if len(feed.rows.inputs) < 2:
         return feed
     try:
-        return _Rewriter(feed, components, derived, shrinking).feed()
+        return _Rewriter(feed, components, derived, loses).feed()
     except Unknown:
         return feed
-
-
-def loses_rows(feed: Feed, shrinking: frozenset[str]) -> bool:
-    """Whether rows of the join may go, since those of an input may."""
-    return any(read.stream in shrinking for read in feed.rows.inputs)
 
 
 class _Rewriter:
     """The feed of a join with the sums of its inputs."""
 
-    def __init__(
-        self, feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term], shrinking: frozenset[str]
-    ) -> None:
+    def __init__(self, feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term], loses: bool) -> None:
         self.original = feed
-        self.loses_rows = loses_rows(feed, shrinking)
+        self.loses = loses
         self.names = Names(set(all_names(feed.rows.body)).union(*(all_names(u) for _, u in feed.units)))
         self.tree, row = FeedReader(self.names, feed.rows.inputs, derived).tree(feed.rows.body)
         self.key, element = key_and_value(row)
@@ -190,7 +186,7 @@ class _Rewriter:
         while item is not None:
             try:
                 product = as_product(item, carrier, self.owner)
-                if carrier == ty.DOUBLE and isinstance(product, Times) and self.loses_rows:
+                if carrier == ty.DOUBLE and isinstance(product, Times) and self.loses:
                     return None
                 return SumTerm(index, carrier, tuple(conditions), product, component.narrow)
             except Unknown:

@@ -22,7 +22,7 @@ from mrql.algebra.values.decimals import of_type
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.products import Factor, KeptFactor, Product, Times, cast, factors, halves, product_of
 
-LIMBS = "rpwof"
+LIMB_NAMES = "rpwof"
 """How the sums of limbs are called, in the order of `fn.LIMBS`."""
 
 
@@ -133,26 +133,23 @@ class KeptSums:
         return Tup((total(fn.FIRST_DIGITS, "f"), total(fn.LAST_DIGITS, "l")))
 
     def _of_doubles(self, number: KeptFactor | Factor, local: Mapping[int, Term], held: Term | None) -> Term:
-        """What there is of a number as often as it has partners, all of it but the rest without rounding: of a huge one
-        the magnitude, the mantissas and how many there are; and the limbs."""
+        """What there is of a number, all of it but the rest without rounding, and how often each has partners: of huge
+        ones the magnitude, the mantissas and how many there are; and the limbs of the others."""
         own = {number.leaf} if isinstance(number, Factor) else set[int]()
-        times = [self._count(i, local.get(i)) for i, _ in enumerate(self.measures) if i not in own]
+        times = product_of(self._count(i, local.get(i)) for i, _ in enumerate(self.measures) if i not in own)
+        condition = local.get(number.leaf) if isinstance(number, Factor) else None
 
-        held_by_own = local.get(number.leaf) if isinstance(number, Factor) else None
+        def part(function: Function, name: str) -> Term:
+            found = present(Prim(function, (number.term,)), condition)
+            return self.measure(number.leaf, found, name) if isinstance(number, Factor) else found
 
-        def total(function: Function, name: str) -> Term:
-            part = present(Prim(function, (number.term,)), held_by_own)
-            if isinstance(number, Factor):
-                part = self.measure(number.leaf, part, name)
-            return where(held, product_of([part, *(cast(count, part.type) for count in times)]), zero_of(part.type))
-
-        magnitude = present(Prim(fn.HUGE_MAGNITUDE, (number.term,)), held_by_own)
+        magnitude = present(Prim(fn.HUGE_MAGNITUDE, (number.term,)), condition)
+        count: Term = Lit(1, ty.LONG)
         if isinstance(number, Factor):
-            magnitude = self._magnitude(number.leaf, magnitude)
-        counts = [*times, *(self._count(leaf, None) for leaf in own)]
-        limbs = map(total, fn.LIMBS, LIMBS)
-        huge = total(fn.HUGE_MANTISSA, "s")
-        return Tup((where(held, magnitude, zero_of(ty.LONG)), huge, product_of(counts), *limbs))
+            magnitude, count = self._magnitude(number.leaf, magnitude), self._count(number.leaf, None)
+        zero = zero_of(ty.LONG)
+        huge = where(held, magnitude, zero), part(fn.HUGE_MANTISSA, "s"), count
+        return Tup((*huge, where(held, times, zero), *map(part, fn.LIMBS, LIMB_NAMES)))
 
     def _of_products(self, product: Times, local: Mapping[int, Term], held: Term | None) -> Term:
         """The magnitude of the addends, missing where they are; their mantissas added up; and how many there are."""

@@ -71,8 +71,8 @@ class Feed:
 
     With a `weight`, the inputs are kept as sums: a row then stands for as many as its weight says. Its share of the
     components in `totals` is that of all of them: a long, the two halves of a wider sum, also for a sum of doubles, the
-    magnitude, the mantissas and the number of some doubles, these and their limbs, or the first and the last digits of
-    decimals (`algebra/functions/side_sums.py`).
+    magnitude, the mantissas and the number of some doubles, these, how often they are added and their limbs, or the
+    first and the last digits of decimals (`algebra/functions/side_sums.py`).
     """
 
     rows: Multilinear
@@ -224,6 +224,10 @@ class Plan:
     """The loops whose values are carried over; each reads those before it."""
     strategies: tuple[Chosen, ...] = ()
     """How its loops over streams are kept up to date."""
+
+    def may_lose(self, stream: str) -> bool:
+        """Whether rows of a stream may go again: what is derived of states changes as these do, to and fro."""
+        return stream in self.shrinking or stream not in self.streams
 
     @property
     def looked_up(self) -> frozenset[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from mrql.algebra.values import decimals
 from mrql.algebra.values.values import Bag, Canonical, Value, canonical
 from mrql.algebra.values.zset import ZSet
@@ -45,12 +47,17 @@ def version(which: str, old: ZSet, change: ZSet) -> ZSet:
 
 
 def _sums(read: Input, rows: ZSet) -> Bag:
-    """One element for those that are the same but for their last parts, which are added up."""
+    """One element for those that are the same but for their last parts, which are added up, without rounding."""
     found: dict[Canonical, tuple[Value, list[Value]]] = {}
     for (key, value), weight in rows:
         parts = value if isinstance(value, tuple) else (value,)
         kept, numbers = parts[: -read.sums], parts[-read.sums :]
         _, sums = found.setdefault(canonical((key, kept)), ((key, kept), [0] * read.sums))
-        sums[:] = [decimals.added(a, decimals.times(b, weight)) for a, b in zip(sums, numbers, strict=True)]
+        sums[:] = [decimals.added(a, decimals.times(exact(b), weight)) for a, b in zip(sums, numbers, strict=True)]
     rows_of = (((key, (*kept, *sums)), sums) for (key, kept), sums in found.values())
     return Bag((key, parts if len(parts) > 1 else parts[0]) for (key, parts), sums in rows_of if any(sums))
+
+
+def exact(number: Value) -> Value:
+    """A number of which sums are not rounded."""
+    return Fraction(number) if isinstance(number, float) else number

@@ -156,9 +156,9 @@ def _added(stored: Value, share: Value, times: int, t: Type) -> Value:
             return stored.with_integer(times * side_sums.whole(high, low))
         case Total(), (magnitude, mantissas, count):
             return _with_products(stored, magnitude, times * mantissas, times * count)
-        case Total(), (magnitude, mantissas, count, *limbs):
+        case Total(), (magnitude, mantissas, count, partners, rest, pairs, words, ones, fractions):
+            times *= partners
             huge = _with_products(stored, magnitude, times * mantissas, times * count)
-            rest, pairs, words, ones, fractions = limbs
             integer = times * ((pairs << 96) + (words << 64) + (ones << 32) + fractions)
             return huge.with_part(integer, -32).added(rest, times)
         case Total(), _:

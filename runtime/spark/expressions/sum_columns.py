@@ -161,30 +161,18 @@ class Doubles(Sums):
         if len(parts) == 2:
             words, ones = parts
             return "0D", "0L", words, ones, "0L", "0D", "0D", "0L", "0L"
-        magnitude, mantissas, count, *limbs = parts
-        power = f"(abs({magnitude}) - {side_sums.ONE}L)"
-        finite = f"({magnitude} <> 0L AND {power} < {side_sums.INFINITE_MIN_MAGNITUDE}L)"
-        ordinary = f"({finite} AND {power} < {HUGE_MIN_MAGNITUDE}L)"
-        huge = f"({finite} AND NOT {ordinary})"
-        # In two steps each: the powers that are needed for both are no doubles.
-        bits = side_sums.MAGNITUDE_BITS // 2
-        near = f"{mantissas} * power(2D, {bits}D * {power}) * power(2D, {bits}D * {power})"
-        half = f"power(2D, {bits}D * {power} - 256D)"
-        far = f"{mantissas} * {half} * {half}"
-        infinite = f"({magnitude} <> 0L AND {power} >= {side_sums.INFINITE_MIN_MAGNITUDE}L)"
-        is_none = f"abs({magnitude}) = {side_sums.NO_NUMBER}L"
-        return (
-            *(limbs or _limbs(ordinary, f"({near})")),
-            f"if({huge}, {far}, 0D)",
-            f"if({huge}, abs({far}), 0D)",
-            f"if({huge}, (abs({count}) + {OF_TOTAL}L) * {WORDS} + {count}, 0L)",
-            f"if({infinite}, {count} * (if({magnitude} > 0L, 1L, 0L) + if({magnitude} < 0L OR {is_none}, {WORDS}, 0L)),"
-            " 0L)",
-        )
+        magnitude, mantissas, count, *limbed = parts
+        if not limbed:
+            return *_of_magnitude(magnitude, mantissas), *_huge(magnitude, mantissas, count)
+        times, rest, *integers = limbed
+        limbs = _carried(*_times(_carried(*integers), times))
+        return f"{rest} * {times}", *limbs, *_huge(magnitude, f"({mantissas} * {times})", f"({count} * {times})")
 
     def value(self, columns: Sequence[str], at: str) -> str:
         rest, *integers, huge, gross, counts, odd = columns
-        most, words, ones, fractions = (f"CAST(coalesce({column}, 0L) AS DOUBLE)" for column in integers)
+        # What has come at once may have gone one by one: then there is more in one limb, and less in another.
+        limbs = _carried(*(f"coalesce({column}, 0L)" for column in integers))
+        most, words, ones, fractions = (f"CAST({limb} AS DOUBLE)" for limb in limbs)
         far = f"({most} * {2.0**64!r}D + {words} * {2.0**32!r}D)"
         near = f"({far} + {ones} + ({fractions} * {2.0**-32!r}D + coalesce({rest}, 0D)))"
         ever, now = f"shiftright({counts}, 32)", f"({counts} & {MASK})"
@@ -282,6 +270,39 @@ class LongProducts:
         return long_products.as_long(long_products.as_carrier(columns[0]), at)
 
 
+def _of_magnitude(magnitude: str, mantissas: str) -> tuple[str, ...]:
+    """The limbs of numbers of one magnitude, if they are not huge."""
+    near = f"{mantissas} * {_half(magnitude)} * {_half(magnitude)}"
+    return _limbs(f"({magnitude} <> 0L AND {_power(magnitude)} < {HUGE_MIN_MAGNITUDE}L)", f"({near})")
+
+
+def _huge(magnitude: str, mantissas: str, count: str) -> tuple[str, ...]:
+    """The other columns of such numbers, and of infinite ones: of powers below `HUGE_MIN_MAGNITUDE` there are limbs."""
+    power = _power(magnitude)
+    finite = f"({magnitude} <> 0L AND {power} < {side_sums.INFINITE_MIN_MAGNITUDE}L)"
+    huge = f"({finite} AND {power} >= {HUGE_MIN_MAGNITUDE}L)"
+    far = f"{mantissas} * {_half(magnitude, 256)} * {_half(magnitude, 256)}"
+    infinite = f"({magnitude} <> 0L AND {power} >= {side_sums.INFINITE_MIN_MAGNITUDE}L)"
+    is_none = f"abs({magnitude}) = {side_sums.NO_NUMBER}L"
+    signs = f"(if({magnitude} > 0L, 1L, 0L) + if({magnitude} < 0L OR {is_none}, {WORDS}, 0L))"
+    return (
+        f"if({huge}, {far}, 0D)",
+        f"if({huge}, abs({far}), 0D)",
+        f"if({huge}, (abs({count}) + {OF_TOTAL}L) * {WORDS} + {count}, 0L)",
+        f"if({infinite}, {count} * {signs}, 0L)",
+    )
+
+
+def _power(magnitude: str) -> str:
+    return f"(abs({magnitude}) - {side_sums.ONE}L)"
+
+
+def _half(magnitude: str, less: int = 0) -> str:
+    """The root of what numbers of a magnitude are times their mantissas, which itself may be no double, by 2 to some
+    power less."""
+    return f"power(2D, {side_sums.MAGNITUDE_BITS // 2}D * {_power(magnitude)} - {less}D)"
+
+
 def _limbs(ordinary: str, value: str) -> tuple[str, ...]:
     """The limbs of a number, if it is not huge."""
     rest, *integers = side_sums.limbs_sql(value)
@@ -289,6 +310,17 @@ def _limbs(ordinary: str, value: str) -> tuple[str, ...]:
         f"if({ordinary}, {rest}, 0D)",
         *(f"if({ordinary}, CAST({integer} AS BIGINT), 0L)" for integer in integers),
     )
+
+
+def _carried(pairs: str, words: str, ones: str, fractions: str) -> tuple[str, str, str, str]:
+    """Limbs of the same number, all but the first of 32 bits: many of them have room in sums of longs, and so has each
+    as often as there are partners."""
+    half = HALF_RADIX // 2
+    carried, kept = f"shiftright({{}} + {half}L, 32)", f"((({{}} + {half}L) & {MASK}) - {half}L)"
+    ones = f"({ones} + {carried.format(fractions)})"
+    words = f"({words} + {carried.format(ones)})"
+    pairs = f"({pairs} + {carried.format(words)})"
+    return pairs, kept.format(words), kept.format(ones), kept.format(fractions)
 
 
 def _times(parts: Sequence[str], weight: str | None) -> tuple[str, ...]:

@@ -59,8 +59,13 @@ def test_a_writer_that_goes_on_from_another_leaves_that_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (lambda: WRITER.foreachBatch(cast(Any, None)), "there is no function that the changes are given to"),
-        (lambda: WRITER.foreachBatch(cast(Any, 1)), "deliver is a function of changes and a number, not a value of"),
+        (lambda: WRITER.foreachBatch(cast(Any, None)), "the changes are given to a function, not to None"),
+        (lambda: WRITER.foreachBatch(cast(Any, 1)), "the changes are given to a function, not to a value of"),
+        (lambda: WRITER.start("directory"), "a view is not written to a path"),
+        (
+            lambda: WRITER.options(checkpointLocation="d", path="p"),
+            "without options, such as 'checkpointLocation', 'path'",
+        ),
         (lambda: WRITER.trigger(each="day"), "Spark has no trigger 'each'"),
         (lambda: WRITER.outputMode("complete"), "what a view writes are changes, not 'complete'"),
         (lambda: WRITER.option("checkpointLocation", "d"), "without options, such as 'checkpointLocation'"),

@@ -57,6 +57,7 @@ def offered(marked: str) -> list[str]:
         ("select p from p in points group by p: <K: p.X> order by p.|", ["K"]),
         ("let q = <C: 1> in q.|", ["C"]),
         ("function f(p: Point): long { p.|", ["X", "Y"]),
+        ("function f((n, p): (long, Point)): long { p.|", ["X", "Y"]),
         ("f = \\(p: Point). p.|", ["X", "Y"]),
         ("nested.|", ["A", "B"]),
         ("(<D: nested>).|", ["D"]),

@@ -136,6 +136,30 @@ CASES = (
             Bag([(1, 1e20), (2, 2.5), (3, 7e22)]),
         ],
     ),
+    Case(
+        "huge numbers of one side go without a trace",
+        over("b"),
+        (DOUBLES, DOUBLES),
+        [
+            come(S=[(1, 2.0**100 * (1 + 2.0**-52)), (1, 2.0**101), (1, 1.0)], T=[(1, 0.0), (1, 2.0)]),
+            go(S=[(1, 2.0**100 * (1 + 2.0**-52))]),
+            go(S=[(1, 2.0**101)]),
+        ],
+        [6 * 2.0**100, 2.0**102, 2.0],
+    ),
+    Case(
+        "a value of a group goes as it came",
+        "sums = select (a, sum(b)) from (a, b) in S group by a; "
+        "select (k, sum(x * d)) from (k, x) in sums, (c, d) in T where k = c group by k",
+        (DOUBLES, DOUBLES),
+        [
+            come(S=[(1, 1.1)], T=[(1, 0.7), (1, 0.2)]),
+            come(S=[(1, 1e15 + 0.25)]),
+            come(T=[(1, 0.37)]),
+            go(S=[(1, 1e15 + 0.25)]),
+        ],
+        [Bag([(1, 0.99)]), Bag([(1, 9e14)]), Bag([(1, 1.27e15)]), Bag([(1, 1.397)])],
+    ),
     *(
         Case(
             f"what goes of a join of two sides that change leaves nothing, of {head}",

@@ -119,6 +119,13 @@ def test_what_is_kept_where_rows_may_go(head: str, sums: list[int]) -> None:
     assert [read.sums for read in inputs(query)] != [0, 0]
 
 
+def test_what_is_derived_may_lose_rows() -> None:
+    """A group's value takes the place of the one before, also where nothing is deleted."""
+    groups = "(select (k, sum(i.price)) from i in items group by k: i.key)"
+    query = f"sum(select s * o.rate from o in orders, (k, s) in {groups} where o.key = k)"
+    assert [read.sums for read in inputs(query)] == [0, 0]
+
+
 NAMES = ("a", "b", "d", "p.V")
 
 
