@@ -13,7 +13,7 @@ from mrql.algebra.functions import AND
 from mrql.algebra.terms import If, Let, Lit, Pattern, Prim, PVar, Term, Var
 from mrql.algebra.types import Type
 from mrql.translate.coercion import common
-from mrql.translate.exhaustiveness import ANYTHING, OTHERS, left_out
+from mrql.translate.exhaustiveness import left_out
 from mrql.translate.lifted import branch_hint, lifted_hint
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Globals, Scope
@@ -69,5 +69,5 @@ def _matched(pattern: syntax.Pattern, expr: syntax.CaseExpr, value: Term, scope:
 def _check_complete(expr: syntax.CaseExpr, t: Type, known: Globals) -> None:
     missing = left_out([pattern for pattern, _ in expr.branches], t, known)
     if missing is not None:
-        named = "other values" if missing in (OTHERS, ANYTHING) else f"`{missing}`"
-        raise UserError(f"this `case` has no branch for {named}", expr.span, "a last branch `_: …` takes what is left")
+        hint = "a last branch `_: …` takes what is left"
+        raise UserError(f"this `case` has no branch for {missing}", expr.span, hint)

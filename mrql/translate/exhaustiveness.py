@@ -37,9 +37,11 @@ Row: TypeAlias = tuple[PatternShape | None, ...]
 
 
 def left_out(patterns: Sequence[syntax.Pattern], t: Type, known: Globals) -> str | None:
-    """A value of a type that no pattern fits, as people write it; None where they fit all."""
+    """A value of a type that no pattern fits, in words; None where they fit all."""
     found = _missing([(_shape(pattern, t, known),) for pattern in patterns if not _equates(pattern)], (t,), known)
-    return None if found is None else found[0]
+    if found is None:
+        return None
+    return "other values" if found[0] in (OTHERS, ANYTHING) else f"`{found[0]}`"
 
 
 def _equates(pattern: syntax.Pattern) -> bool:

@@ -23,7 +23,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.data import TAG
 from mrql.translate.coercion import resolve
 from mrql.translate.data_types import compared, is_constant, record_of
-from mrql.translate.exhaustiveness import ANYTHING, OTHERS, left_out
+from mrql.translate.exhaustiveness import left_out
 from mrql.translate.literals import literal
 from mrql.translate.scope import Globals, Scope, did_you_mean, foreign_field
 from mrql.translate.time_constants import beside
@@ -97,9 +97,8 @@ def take_apart(pattern: syntax.Pattern, t: Type, known: Globals) -> tuple[Patter
     algebraic = match_pattern(pattern, t, known, match)
     missing = left_out([pattern], t, known)
     if missing is not None:
-        other = "other values" if missing in (OTHERS, ANYTHING) else f"`{missing}`"
         hint = "`case e { p: … | _: … }` says what is where a pattern does not fit"
-        raise UserError(f"this pattern has to fit every value, and leaves out {other}", pattern.span, hint)
+        raise UserError(f"this pattern has to fit every value, and leaves out {missing}", pattern.span, hint)
     return algebraic, match.bindings
 
 
