@@ -91,8 +91,8 @@ class Limbs:
 def limbs(number: float) -> Limbs:
     """Those of a double, none of them rounded; zeros of one that is huge, infinite or no number.
 
-    >>> limbs(3.0 * 2**64 - 1.5)
-    Limbs(rest=0.0, pairs=3, words=0, ones=-2, fractions=2147483648)
+    >>> limbs(3.0 * 2**40 - 1.5)
+    Limbs(rest=0.0, pairs=0, words=768, ones=-2, fractions=2147483648)
     """
     if not abs(number) < HUGE_MIN_SIZE:
         return Limbs(0.0, 0, 0, 0, 0)
