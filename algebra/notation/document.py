@@ -103,3 +103,11 @@ def block(opening: str, items: Sequence[Doc], closing: str) -> Doc:
     if not items:
         return opening + closing
     return Group((opening, Nest((Line(""), _joined(items))), Line(""), closing))
+
+
+def filled(opening: str, items: Sequence[Doc], closing: str) -> Doc:
+    """Items between brackets, as many to a line as fit."""
+    parts: list[Doc] = []
+    for item in items:
+        parts += [",", Group((Line(), item))] if parts else [item]
+    return (opening, Nest(tuple(parts)), closing)

@@ -28,7 +28,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import bound_names, free_vars
 from mrql.algebra.monoids import OPS, Fold, Monoid
-from mrql.algebra.notation.document import Doc, Group, Line, Nest, block, render
+from mrql.algebra.notation.document import Doc, Group, Line, Nest, block, filled, render
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -110,14 +110,19 @@ def pretty(term: Term, width: int = 100, indent: int = 0, types: bool = True) ->
 
 def show_pattern(pattern: Pattern, expected: Type | None = None) -> str:
     """A pattern, with the types of its variables where they are not those of `expected`, the type that it meets."""
+    return render(_pattern(pattern, expected), sys.maxsize, 0)
+
+
+def _pattern(pattern: Pattern, expected: Type | None) -> Doc:
+    """The layout of a pattern, whose lines are filled where it needs several."""
     match pattern:
         case PVar(name, t):
             return show_name(name) + _unless(t == expected, t)
         case PAny(t):
             return "_" + _unless(t == expected, t)
         case PTuple(items):
-            shown = [show_pattern(item, t) for item, t in zip(items, _parts(expected, len(items)), strict=True)]
-            return f"({', '.join(shown)}{',' if len(shown) == 1 else ''})"
+            shown = [_pattern(item, t) for item, t in zip(items, _parts(expected, len(items)), strict=True)]
+            return filled("(", shown, ",)" if len(shown) == 1 else ")")
         case _:
             assert_never(pattern)
 
@@ -311,10 +316,10 @@ class _Printer:
         doc = self.term(term, names, OPEN)
         return (opening, doc, closing) if _bracketed(term) else block(opening, [doc], closing)
 
-    def after(self, head: str, term: Term, names: _Names) -> Doc:
+    def after(self, head: Doc, term: Term, names: _Names) -> Doc:
         """One term after `λx.` or `let x =`, on a line of its own unless it fits or begins with a bracket."""
         doc = self.term(term, names, OPEN)
-        return (f"{head} ", doc) if _bracketed(term) else Group((head, Nest((Line(), doc))))
+        return (head, " ", doc) if _bracketed(term) else Group((head, Nest((Line(), doc))))
 
     def prim(self, term: Prim, names: _Names) -> tuple[int, Doc]:
         name, args = term.function.name, term.args
@@ -355,7 +360,7 @@ class _Printer:
         return Group((first, Nest(tuple(parts))))
 
     def function(self, function: Lambda, argument: Type | None, names: _Names) -> Doc:
-        head = f"λ{show_pattern(function.param, argument)}."
+        head = ("λ", _pattern(function.param, argument), ".")
         return self.after(head, function.body, names | bound_names(function.param))
 
     def repeat(self, term: Repeat, names: _Names) -> Doc:
@@ -367,7 +372,7 @@ class _Printer:
         return block("repeat(", [function, limit, self.term(term.source, names, OPEN)], ")")
 
     def let(self, term: Let, names: _Names) -> Doc:
-        head = f"let {show_pattern(term.pattern, _type(term.value))} ="
+        head = ("let ", _pattern(term.pattern, _type(term.value)), " =")
         body = self.term(term.body, names | bound_names(term.pattern), OPEN)
         return Group((self.after(head, term.value, names), " in", Line(), body))
 

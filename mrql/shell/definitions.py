@@ -83,19 +83,22 @@ class Definitions(ProgramTranslator):
         tables = self._named()
         before = [dict(table) for table in tables]
         super().statement(statement)
-        for table, old in zip(tables, before, strict=True):
-            for name in [name for name, found in table.items() if found is not old.get(name)]:
-                self._replaced(name, table)
+        new = [
+            {name for name, found in table.items() if found is not old.get(name)}
+            for table, old in zip(tables, before, strict=True)
+        ]
+        for name in set().union(*new):
+            # A type and a constructor of it may have one name.
+            self._replaced(name, [table for table, names in zip(tables, new, strict=True) if name not in names])
 
     def fresh(self, name: str, span: Span) -> None:
         """A session may define a name again."""
         self.globals.hide(name)
 
-    def _replaced(self, name: str, own: dict[str, Any]) -> None:
-        """Takes a name out of all tables but its own."""
-        for table in self._named():
-            if table is not own:
-                table.pop(name, None)
+    def _replaced(self, name: str, others: Sequence[dict[str, Any]]) -> None:
+        """Takes a name out of the tables in which it has not been defined now."""
+        for table in others:
+            table.pop(name, None)
         if self.stored.get(name) is not self.globals.values.get(name):
             self.stored.pop(name, None)
 

@@ -379,6 +379,15 @@ def test_patterns() -> None:
     assert show_pattern(pattern) == "(a: long, (_: int,))"
 
 
+def test_a_long_pattern_is_broken() -> None:
+    """As many variables to a line as fit, so that no line is wider than what is asked for."""
+    streams = {"S": parse_type("{(long, long, (long, long), long, long)}")}
+    term = parse("cMap(λ(one, two, (three, four), five, six). {one}, S)", streams)
+    shown = pretty(term, width=20)
+    assert shown.split("\n")[1:4] == ["  λ(one, two,", "    (three, four),", "    five, six). {"]
+    assert parse(shown, streams) == term
+
+
 @settings(max_examples=100, deadline=None)
 @given(typed_terms(variables=VARIABLES))
 def test_generated_terms_are_well_formed(term: Term) -> None:
