@@ -56,12 +56,14 @@ class DerivedStreams:
     # --- loops --------------------------------------------------------------------------------
 
     def define(self, fixpoint: Fixpoint) -> None:
-        """A derived stream that is made from a stage that reads it."""
+        """A derived stream that is made from a stage that reads it; from one that does not, where the loop's step adds
+        nothing that it makes of what it has found."""
         self.shrinking.add(fixpoint.name)
         facts = self.visit(fixpoint.facts)
         if touched_stage(facts, tuple(self.stages)) is None:
             raise InternalError("derive", "the facts of a loop are not by key of one stage")
-        self.derived.append(DerivedStream(fixpoint.name, facts, fixpoint.loop))
+        is_read = any(fixpoint.name in stage.streams for stage in self.stages)
+        self.derived.append(DerivedStream(fixpoint.name, facts, fixpoint.loop if is_read else None))
 
     def carry_over(self, loop: Diffused) -> None:
         """Derived streams for the value of a loop whose step reads what it had."""

@@ -2,16 +2,22 @@
 
 *Equation*: where `l ≤ u` are terms over p with `u − l ≤ w`, and `bin(x) = x / w` of whole numbers,
 
-    l(p) ≤ r(q) ≤ u(p)  ⇒  bin(r(q)) = bin(u(p))  or  bin(r(q)) = bin(l(p))
+    l(p) ≤ r(q) ≤ u(p)  ⇒  bin(r(q)) = bin(u(p))  or  bin(r(q)) = bin(l(p)),  and these are equal or next to each other
 
-as an interval no longer than w meets two bins at most. So a nested select over the rows of a window is two, each with
-an equality that it can be joined by, and all of its conditions:
+as an interval no longer than w meets two bins at most. So in a nested select over the rows of a window each row is in
+its own bin and in the next one, in one of which it is looked for, by an equality that it can be joined by:
 
-    {h | q ∈ Y, c} = {h | q ∈ Y, bin(r(q)) = bin(u(p)), c} ⊎ if bin(l(p)) ≠ bin(u(p)) then {h | …, bin(l(p)), c}
+    {h | q ∈ Y, c} = {h | q ∈ Y, k ∈ {bin(r(q)), bin(r(q)) + 1}, k = bin(u(p)), c}
 
-A sum of numbers that are small is the sum of two sums. A generator of a join ranges over the bins first:
+A generator of a join ranges over the bins first, of which there is one where both ends are in it:
 
     {h | p ∈ X, q ∈ Y, c} = {h | p ∈ X, k ∈ {bin(u(p)), bin(l(p))}, q ∈ Y, bin(r(q)) = k, c}
+
+A range is such a window, too, where each of its numbers is looked up by an equality:
+
+    {h | n ∈ l(p)..u(p), q ∈ Y, r(q) = n, c} = {h[n := r(q)] | q ∈ Y, l(p) ≤ r(q), r(q) ≤ u(p), c[n := r(q)]}
+
+The conditions of a window may stand behind further generators, as all those of a select do.
 
 *Requires*: both ends are the same term but for constants; integers, dates and days, timestamps and seconds, minutes,
 hours or days; no equality links p and q, else they are joined by that. Missing values are in no window, and in no bin.
@@ -41,13 +47,13 @@ from mrql.algebra.analysis.variables import (
     free_vars,
     rename_apart,
     scopes,
+    substitute,
     var_of,
 )
 from mrql.algebra.evaluation.may_fail import may_fail
-from mrql.algebra.functions import DIVIDE, EQ, FUNCTIONS, GE, GT, LE, LT, MINUS, NE, NEGATE, PLUS
+from mrql.algebra.functions import DIVIDE, EQ, FUNCTIONS, GE, GT, LE, LT, MINUS, NE, NEGATE, PLUS, RANGE
 from mrql.algebra.functions.function import Function
-from mrql.algebra.monoids import SUM
-from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, Union, element_type
+from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, ListOf, Lit, Prim, PVar, Single, Term, Union, Var
 from mrql.algebra.values.atom_conversion import INT_RANGES
 from mrql.rewrite.analysis.join_predicates import guard, link, reads_sources, unguarded
 
@@ -93,11 +99,20 @@ class Band:
         return self._bin(_moved_by(self.middle, self.high))
 
     @property
-    def lower_bin(self) -> Term:
-        return self._bin(_moved_by(self.middle, self.low))
+    def bins_of_window(self) -> Term:
+        """The numbers of the one or two bins that the window lies in."""
+        upper, lower = self.upper_bin, self._bin(_moved_by(self.middle, self.low))
+        more = If(Prim(NE, (lower, upper)), Single(lower), Empty(ty.BagType(ty.LONG)))
+        return Union(Single(upper), more)
+
+    @property
+    def bins_of_row(self) -> Term:
+        """The number of the value's bin, and that of the next one."""
+        return ListOf((self.bin, Prim(PLUS, (self.bin, Lit(1, ty.LONG)))))
 
     def _bin(self, number: Term) -> Term:
-        return Prim(DIVIDE, (number, Lit(max(self.high - self.low, 1), ty.LONG)))
+        """Bins are at least two wide, so that there is a next one for each."""
+        return Prim(DIVIDE, (number, Lit(max(self.high - self.low, 2), ty.LONG)))
 
 
 def _number(of: Term) -> Term:
@@ -130,19 +145,25 @@ class _Bands:
     def visit(self, term: Term, outer: frozenset[str], *, joined: bool) -> Term:
         """Rewrites a term; `outer` are the variables around it, `joined` says whether it goes on with a join."""
         match term:
-            case Reduce(monoid, CMap() as nested) if (
-                monoid == SUM and _is_of_small_numbers(nested) and (band := self._band(nested, outer)) is not None
-            ):
-                first, other = (attrs.evolve(term, source=side) for side in self._sides(nested, band, outer))
-                return Prim(PLUS, (first, If(_apart(band), other, Lit(0, term.type))), span=term.span)
             case CMap(Lambda(param, body), source) if (band := self._band(term, outer)) is not None:
-                if not joined:
-                    return self._both(*self._sides(term, band, outer), band)
                 k = PVar(self.names.fresh("k"), ty.LONG)
                 param, body = rename_apart(param, body, frozenset({k.name}))
-                inner = self._with(attrs.evolve(term, function=Lambda(param, body)), band, var_of(k), outer)
-                more = If(_apart(band), Single(band.lower_bin), Empty(ty.BagType(ty.LONG)))
-                return CMap(Lambda(k, inner), Union(Single(band.upper_bin), more), span=term.span)
+                inside = outer | bound_names(param)
+                conditions, head = unguarded(body)
+                wanted = band.bin if joined else band.upper_bin
+                is_there = guard((Prim(EQ, (wanted, var_of(k))), *conditions), self.visit(head, inside, joined=True))
+                if joined:
+                    rows = CMap(Lambda(param, is_there), source, span=term.span)
+                    return CMap(Lambda(k, rows), band.bins_of_window, span=term.span)
+                of_row = CMap(Lambda(k, is_there), band.bins_of_row, span=term.span)
+                return CMap(Lambda(param, of_row), source, span=term.span)
+            case CMap(Lambda(PVar() as n, CMap() as rows), Prim(function, (low, high))) if (
+                function == RANGE
+                and isinstance(rows.type, ty.BagType)
+                and (window := _window_of_range(n, rows, low, high)) is not None
+                and self._band(window, outer) is not None
+            ):
+                return self.visit(window, outer, joined=joined)
             case CMap(Lambda(param, body), source):
                 bulk = joined or reads_sources(source)
                 inner = self.visit(body, outer | bound_names(param), joined=bulk)
@@ -154,27 +175,12 @@ class _Bands:
                 parts = zip(children(term), scopes(term), strict=True)
                 return with_children(term, tuple(self.visit(c, outer | bound, joined=False) for c, bound in parts))
 
-    def _sides(self, nested: CMap, band: Band, outer: frozenset[str]) -> tuple[Term, Term]:
-        return self._with(nested, band, band.upper_bin, outer), self._with(nested, band, band.lower_bin, outer)
-
-    def _both(self, first: Term, other: Term, band: Band) -> Term:
-        return Union(first, If(_apart(band), other, Empty(other.type)))
-
-    def _with(self, term: CMap, band: Band, wanted: Term, outer: frozenset[str]) -> Term:
-        """The comprehension over the rows of one bin."""
-        conditions, head = unguarded(term.function.body)
-        inner = outer | bound_names(term.function.param)
-        head = self.visit(head, inner, joined=True)
-        body = guard((Prim(EQ, (band.bin, wanted)), *conditions), head)
-        return attrs.evolve(term, function=Lambda(term.function.param, body))
-
     def _band(self, term: CMap, outer: frozenset[str]) -> Band | None:
         """The window that a comprehension over a source has around it."""
         if not outer or not reads_sources(term.source) or free_vars(term.source):
             return None
         inner = bound_names(term.function.param)
-        conditions, _ = unguarded(term.function.body)
-        around = outer - inner
+        conditions, around = [*_asked(term.function.body)], outer - inner
         if link(conditions, around, inner).on_keys:
             return None
         ends = [end for condition in conditions for end in _ends(condition, around, inner)]
@@ -185,14 +191,36 @@ class _Bands:
         return None
 
 
-def _is_of_small_numbers(addends: CMap) -> bool:
-    """Whether no sum of some of them leaves its range: constants, as those that count, and ints with a long sum."""
-    _, head = unguarded(addends.function.body)
-    return element_type(addends) == ty.INT or (isinstance(head, Single) and isinstance(head.item, Lit))
+def _asked(body: Term) -> Iterator[Term]:
+    """The conditions on the variables around a term without which it gives nothing; those behind further generators,
+    too, as all conditions of a select stand behind the last one."""
+    conditions, head = unguarded(body)
+    yield from conditions
+    if isinstance(head, CMap):
+        bound = bound_names(head.function.param)
+        yield from (condition for condition in _asked(head.function.body) if free_vars(condition).isdisjoint(bound))
 
 
-def _apart(band: Band) -> Term:
-    return Prim(NE, (band.lower_bin, band.upper_bin))
+def _without(body: Term, condition: Term) -> Term:
+    """A term that does not ask one of its conditions."""
+    conditions, head = unguarded(body)
+    if isinstance(head, CMap):
+        head = attrs.evolve(head, function=attrs.evolve(head.function, body=_without(head.function.body, condition)))
+    return guard((other for other in conditions if other is not condition), head)
+
+
+def _window_of_range(n: PVar, rows: CMap, low: Term, high: Term) -> CMap | None:
+    """The rows for each number of a range as those of a window, each of which meets one number at most."""
+    param, body = rename_apart(rows.function.param, rows.function.body, free_vars(low) | free_vars(high) | {n.name})
+    inner = bound_names(param)
+    for condition in _asked(body):
+        match condition:
+            case Prim(function, (Var(name), value) | (value, Var(name))) if function == EQ and name == n.name:
+                if free_vars(value) and free_vars(value) <= inner:
+                    ends = Prim(GE, (value, low), span=condition.span), Prim(LE, (value, high), span=condition.span)
+                    rest = substitute(_without(body, condition), {n.name: value})
+                    return attrs.evolve(rows, function=Lambda(param, guard(ends, rest)))
+    return None
 
 
 @attrs.frozen

@@ -6,11 +6,12 @@ is found for it, and `python -m tests.soak --seed N` runs the round of that seed
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
@@ -38,7 +39,7 @@ from tests.rewrite.normalize.test_guards import GUARDED, assert_guarded
 from tests.rewrite.plan.test_eager_aggregation import assert_sums_are_exact, sums_over_joins
 from tests.rewrite.plan.test_join_order import assert_any_order_is_exact, joins
 from tests.runtime.checkpoint.crashes import survives
-from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
+from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered, undelivered_to_delta
 from tests.runtime.checkpoint.fed_views import ALL_WAYS, WAYS, logged, view_survives
 from tests.runtime.checkpoint.streams import GROUPS, JOIN, UPSERTS, Stream, fill
 from tests.runtime.killed_tables import TABLES, table_survives
@@ -390,7 +391,7 @@ def damaged(spark: SparkSession, random: Random, server: Server | None, *, of_ea
     # A few batches have runs of changes, and lists of files.
     with patch.multiple(policy, REWRITTEN_WHOLE_MAX_ROWS=0, NAMED_MAX_FILES=1):
         with_tables = [] if server is None else [partial(undelivered, server=server)]
-        for scene in (*SCENES, *with_tables):
+        for scene in (*SCENES, undelivered_to_delta, *with_tables):
             with TemporaryDirectory() as home:
                 left = scene(Path(home))
                 for damage in left.damages(random, of_each):
@@ -463,7 +464,9 @@ def main(minutes: float, only: int | None, kills: int, kills_on_spark: int, dama
         if only is None:
             loops(spark)
         often = Kills(kills, kills_on_spark, server)
-        rounds(only, minutes, lambda number: play(number, spark, often, done), done)
+        # Streams say of each batch, and of each damage, what they make of it.
+        with open(os.devnull, "w") as unheard, redirect_stderr(unheard):
+            rounds(only, minutes, lambda number: play(number, spark, often, done), done)
     finally:
         spark.stop()
         if server is not None:

@@ -76,11 +76,11 @@ CASES: tuple[Case, ...] = (
     Case(
         "dependent",
         "a nested select that looks up what is in a range of the outer row is a coGroup with a join ([NK] §3)",
-        "select (x.A, sum(select y.D from h in x.B - 2..x.B, y in S2 where y.C = h)) from x in S1",
+        "select (x.A, sum(select y.D from h in x.B - 2..x.A, y in S2 where y.C = h)) from x in S1",
     ),
     Case(
         "band",
-        "a window over an order becomes two equalities of bins",
+        "a window over an order becomes an equality of bins",
         "select (x.A, count(select y from y in S2 where y.C <= x.A and y.C > x.A - 10)) from x in S1",
     ),
     Case(

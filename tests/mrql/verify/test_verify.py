@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
-from unittest.mock import patch
 
 import attrs
 import pytest
@@ -20,14 +19,11 @@ from mrql.algebra.errors import TooFewDigits, UserError
 from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.row_key import RowKey
-from mrql.algebra.values.values import Bag, Canonical, Record, Value
+from mrql.algebra.values.values import Bag, Record, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
 from mrql.cli.query_files import load
-from mrql.rewrite.plan import eager_aggregation
 from mrql.rewrite.plan.plan import Plan
-from mrql.runtime.reference import join_inputs, stage_state, view
-from mrql.runtime.reference.stage_state import StageState
 from mrql.runtime.sources.files import read_arrived
 from mrql.translate.builtin_aggregates import AGGREGATIONS
 from mrql.translate.collection_functions import DERIVED
@@ -39,8 +35,6 @@ from mrql.verify.report import render
 from mrql.verify.rounding import Rounding
 from mrql.verify.shrink import shrink
 from mrql.verify.verifier import Sampler, Scenario, Verified, VerifyOptions, scenarios, verify
-from tests.rewrite.incremental.test_theorems import streams_with_static
-from tests.support.distributive import distributed
 from tests.support.planning import planned
 
 GROUPED = """
@@ -113,8 +107,19 @@ def test_every_aggregation_is_right_in_all_histories(home: Path) -> None:
     """With and without deletions; those over a large offset have a part that a sum of squares would lose."""
     called = set(re.findall(r"(\w+)\(", AGGREGATED))
     assert {*AGGREGATIONS, *DERIVED} <= called
+    verify_aggregations(home, "reference")
+
+
+@pytest.mark.spark
+@pytest.mark.wide
+def test_every_aggregation_is_right_on_spark(home: Path, spark: object) -> None:
+    verify_aggregations(home, "spark")
+
+
+def verify_aggregations(home: Path, engine: str) -> None:
     (home / "q.mrql").write_text(AGGREGATED)
-    done = run(home / "q.mrql", "--data", home, "--seed", "3", "--histories", "3", "--batches", "4")
+    tried = ["--seed", "3", "--histories", "3", "--batches", "4", "--engine", engine]
+    done = CliRunner().invoke(main, ["verify", str(home / "q.mrql"), "--data", str(home), *tried])
     assert done.exit_code == 0, done.stdout
     assert done.stdout.count("all answers and changes are right") == 12
 
@@ -493,7 +498,7 @@ def test_on_spark(home: Path, spark: object) -> None:
     assert "with deletions from S: 1 histories, 2 batches: all answers and changes are right" in done.stdout
 
 
-# --- faults that real ones were ---------------------------------------------------------------------------------------
+# --- what is drawn, and what is excused -------------------------------------------------------------------------------
 
 
 def test_too_few_digits_are_an_excuse_only_where_huge_numbers_were() -> None:
@@ -504,118 +509,6 @@ def test_too_few_digits_are_an_excuse_only_where_huge_numbers_were() -> None:
         rounding.seen(scale)
         assert rounding.excuses(error) is expected
         assert not rounding.excuses(UserError("division by zero"))
-
-
-SEEDS = range(10)
-DEFAULT = {"histories": 4, "batches": 6, "rows": 30}
-"""What the command takes when nothing is said."""
-NUMBERS = {"S": "bag((long, double))", "T": "bag((long, double))", "N": "bag((long, bag(long)))"}
-OWN: dict[str, list[Value]] = {
-    "S": [(1, 5.5), (1, 0.25), (2, 7.0), (2, 7.0), (3, 1.5), (3, 2.5), (4, 3.0), (5, 1.0), (5, 1.0), (None, 4.0)],
-    "T": [(1, 1.0), (1, 2.5), (2, 3.0), (0, 4.0)],
-    "N": [(1, Bag()), (2, Bag()), (3, Bag([1])), (4, Bag([1])), (5, Bag([1, 1])), (6, Bag([2]))],
-}
-
-
-MANY: dict[str, list[Value]] = {name: [(n % 2, n * 0.7) for n in range(1, 29)] for name in "ST"}
-"""Many rows on both sides of a join."""
-
-
-def found_by(
-    text: str, start: Start, *, static: frozenset[str] = frozenset(), rows: Mapping[str, list[Value]] = OWN
-) -> list[int]:
-    """The seeds with which a fault is found, with what is tried when nothing is said."""
-    term = streams_with_static(mrql.compile(text, **NUMBERS).term, static)
-    plan = planned(term).plan
-    data = {name: rows[name] for name in (*plan.streams, *plan.tables)}
-
-    def finds(seed: int) -> bool:
-        results = (
-            verify(term, Sampler(data, DEFAULT["rows"]), scenario, VerifyOptions(seed, **DEFAULT), start)
-            for scenario in scenarios(term, frozenset())
-        )
-        return any(result.counterexample is not None for result in results)
-
-    with patch("mrql.verify.verifier.shrink"):  # a smallest history is not asked for
-        return [seed for seed in SEEDS if finds(seed)]
-
-
-ABSENT = "select (a, count(b)) from (a, b) in S where not exists(select d from (c, d) in T where c = a) group by a"
-GROUP_SUMS = "select (a, sum(b)) from (a, b) in S group by a"
-PRODUCTS = "select (a, sum(b * d)) from (a, b) in S, (c, d) in T where a = c group by a"
-SQUARES = "sum(select (b - d) * (b - d) from (a, b) in S, (c, d) in T where a = c)"
-
-
-def test_deletions_that_are_ignored_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those beside a static table, where nothing is taken from the groups."""
-    assert found_by(ABSENT, ReferenceIncremental, static=frozenset("T")) == []
-    choices = view.choices_that_are_there
-
-    def without_those(changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
-        return tuple(choice for choice in choices(changed) if "went" not in choice)
-
-    monkeypatch.setattr(view, "choices_that_are_there", without_those)
-    assert len(found_by(ABSENT, ReferenceIncremental, static=frozenset("T"))) >= 9
-
-
-class TakesDoublesForARing(ReferenceIncremental):
-    """Runs the plan of the query after the distributive law: the square of a difference is four products by then."""
-
-    def __init__(self, plan: Plan, tables: Mapping[str, Bag]) -> None:
-        super().__init__(planned(distributed(plan.query), shrinking=plan.shrinking).plan, tables)
-
-
-def test_sums_that_are_expanded_are_found() -> None:
-    """What is left of large products that cancel is rounding."""
-    assert found_by(SQUARES, ReferenceIncremental) == []
-    assert len(found_by(SQUARES, TakesDoublesForARing)) >= 9
-
-
-def test_products_that_go_otherwise_than_they_came_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of two sides that both change are rounded each time: as sums of sides they leave something behind, where
-    these are rounded, too, as on Spark."""
-    assert found_by(PRODUCTS, ReferenceIncremental, rows=MANY) == []
-    monkeypatch.setattr(eager_aggregation, "loses_rows", lambda feed, plan: False)
-    monkeypatch.setattr(join_inputs, "exact", lambda number: number)
-    assert len(found_by(PRODUCTS, ReferenceIncremental, rows=MANY)) >= 9
-
-
-def test_sums_of_emptied_groups_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups that are kept for one batch more, with sums of doubles as numbers: what rounding has left of the old sum,
-    or that it is no number any more, is in the sum of what comes next."""
-    assert found_by(GROUP_SUMS, ReferenceIncremental) == []
-    emptied: dict[int, set[Canonical]] = {}
-
-    def drop_later(state: StageState) -> None:
-        before = emptied.get(id(state), set())
-        now = {key for key, entry in state.entries.items() if not any(entry.support)}
-        for key in before & now:
-            del state.entries[key]
-        emptied[id(state)] = now - before
-
-    monkeypatch.setattr(StageState, "compact", drop_later)
-    monkeypatch.setattr(stage_state, "_is_total", lambda component: False)
-    assert len(found_by(GROUP_SUMS, ReferenceIncremental)) >= 9
-
-
-class TakesMissingForEmpty(ReferenceIncremental):
-    """Does not tell a collection that is missing from one that is empty."""
-
-    def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
-        return super().apply(with_empty_bags(inserted), with_empty_bags(deleted))
-
-
-def with_empty_bags(arrived: Rows) -> dict[str, list[Value]]:
-    return {name: [(k, Bag() if v is None else v) for k, v in rows] for name, rows in arrived.items()}
-
-
-BY_BAG = "select (v, count(k)) from (k, v) in N group by v"
-
-
-def test_missing_collections_that_are_taken_for_empty_are_found() -> None:
-    """Where the data have none that is missing."""
-    assert found_by(BY_BAG, ReferenceIncremental) == []
-    assert len(found_by(BY_BAG, TakesMissingForEmpty)) >= 9
 
 
 @pytest.mark.parametrize(

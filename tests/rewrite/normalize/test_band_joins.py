@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -52,6 +53,12 @@ FAILING = {
 }
 """What may fail as the number of a bin, too."""
 ALL = {**WINDOWS, **GUARDED, **FAILING}
+RANGES = {
+    "a range": ("a.t - 2..a.t", "b.t = n and b.id <> n"),
+    "a range of ints": ("a.t..a.t + 5", "b.v > 0.0 and n = b.i"),
+    "a range of terms": ("a.t + a.i - 7..a.t + a.i", "b.t * 2 = n"),
+}
+"""Ranges, and conditions on their numbers."""
 QUERIES = {
     "a join": "select (a.id, b.id, b.v) from a in S, b in T where {}",
     "a join with itself": "select (a.id, b.v) from a in S, b in S where {}",
@@ -62,12 +69,17 @@ QUERIES = {
     "a condition": "select a.id from a in S where not exists(select b from b in T where {} and b.id <> a.id)",
     "groups": "select (k, sum(b.i)) from a in S, b in T where {} group by k: a.id",
     "a join of three": "select (a.id, c.id) from a in S, b in T, c in S where {} and c.id = b.id",
+    "a nested join": "select (a.id, count(select c from b in T, c in S where c.id = b.id and {})) from a in S",
 }
 
 
 @cache
 def compiled(window: str, query: str) -> mrql.Query:
-    return mrql.compile(QUERIES[query].format(ALL[window]), **STREAMS)
+    if window not in RANGES:
+        return mrql.compile(QUERIES[query].format(ALL[window]), **STREAMS)
+    numbers, condition = RANGES[window]
+    text = re.sub(r"\bb in ", f"n in {numbers}, b in ", QUERIES[query].format(condition))
+    return mrql.compile(text, **STREAMS)
 
 
 SMALL = st.integers(-12, 12)
@@ -92,14 +104,15 @@ def rows(times: st.SearchStrategy[int], *, ends: bool) -> st.SearchStrategy[Any]
 
 
 @pytest.mark.wide(keep=4)
-@pytest.mark.parametrize("window", ALL)
+@pytest.mark.parametrize("window", [*ALL, *RANGES])
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())
 def test_they_mean_the_same(window: str, data: st.DataObject) -> None:
     """In normal form, and kept up to date over rows that come and go; missing values are in no window."""
     query = compiled(window, data.draw(st.sampled_from([*QUERIES])))
-    small = window in ("a sum", "of terms", "a division", "a division of the inner row")
-    batch_of = rows(SMALL if small else LARGE if window in WINDOWS else LARGEST, ends=window not in WINDOWS)
+    small = window in ("a sum", "of terms", "a range of terms", "a division", "a division of the inner row")
+    within = window in WINDOWS or window in RANGES
+    batch_of = rows(SMALL if small else LARGE if within else LARGEST, ends=not within)
     batches = data.draw(st.lists(st.fixed_dictionaries(dict.fromkeys(STREAMS, batch_of)), min_size=1, max_size=3))
     view, normal = ReferenceView(query.trace().plan, {}), normal_form(query.term)
     there = {name: ZSet.of([]) for name in STREAMS}
@@ -121,16 +134,17 @@ def sources_within(term: Term) -> list[Term]:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize("window", [name for name in (*WINDOWS, *GUARDED) if name != "a sum"])
+@pytest.mark.parametrize("window", [name for name in (*WINDOWS, *GUARDED, *RANGES) if name != "a sum"])
 def test_they_are_joined(window: str, query: str) -> None:
-    """No source is read for each row, and a batch costs its keys. A join of three with a window is not put in another
-    order for a batch of the third."""
+    """No source is read for each row, and a batch costs its keys. A join of three with a window of times, which may
+    leave the calendar, is not put in another order for a batch of the third."""
     trace = compiled(window, query).trace()
     assert sources_within(trace.normal_form) == []
     circuit = circuit_of(trace.plan)
     costs = [circuit.cost(stage.name)[0] for stage in trace.plan.stages]
     costs += [circuit.change(name).reads for name in ("answer", *(derived.name for derived in trace.plan.derived))]
-    assert (Cost.STATE in costs) == (query == "a join of three")
+    of_times = "a.day" in ALL.get(window, "") or "a.at" in ALL.get(window, "")
+    assert (Cost.STATE in costs) == (query == "a join of three" and of_times)
 
 
 @pytest.mark.parametrize(
@@ -146,5 +160,24 @@ def test_they_are_joined(window: str, query: str) -> None:
 )
 def test_what_is_no_window_is_left_as_it_is(condition: str) -> None:
     """One end, ends of other terms, doubles, months, windows that nothing is in."""
-    steps = mrql.compile(f"select (a.id, b.id) from a in S, b in T where {condition}", **STREAMS).trace().steps
-    assert not next(step for step in steps if step.name == "bands").has_changed
+    assert not makes_bins(f"select (a.id, b.id) from a in S, b in T where {condition}")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "condition"),
+    [
+        ("1..a.t", "b.t = n"),
+        ("a.i..a.t", "b.t = n"),
+        ("a.t + 2..a.t", "b.t = n"),
+        ("a.t..a.t + 2", "b.t < n"),
+        ("a.t..a.t + 2", "b.t = n + a.i"),
+        ("a.t..a.t + 2", "n = a.i"),
+    ],
+)
+def test_what_is_no_range_of_a_window_is_left_as_it_is(numbers: str, condition: str) -> None:
+    """Ends of other terms, ranges that nothing is in, and numbers that are not looked up."""
+    assert not makes_bins(f"select (a.id, b.id) from a in S, n in {numbers}, b in T where {condition}")
+
+
+def makes_bins(text: str) -> bool:
+    return next(step for step in mrql.compile(text, **STREAMS).trace().steps if step.name == "bands").has_changed

@@ -86,6 +86,23 @@ QUERIES = {
     "in groups": f"select (k, sum(n)) from (k, n) in (select (a.id, count(select b from {WINDOW})) from a in S) "
     "group by k",
 }
+OTHER_ENDS = {
+    "a.t - 2..a.t": "a.t - 2..a.n + 2",
+    "a.t - 1..a.t": "a.t - 1..a.n + 1",
+    "a.t..a.t + 5": "a.n..a.t + 5",
+    "i.k - 1..i.k": "i.k - 1..i.w",
+    "k - 1..k": "k - 1..count(a)",
+}
+"""A range whose ends are the same but for a constant is a window, which is joined by bins (`band_joins.py`)."""
+
+
+def with_other_ends(text: str) -> str:
+    for ends, others in OTHER_ENDS.items():
+        text = text.replace(ends, others)
+    return text
+
+
+QUERIES |= {f"{name}, no window": other for name, text in QUERIES.items() if (other := with_other_ends(text)) != text}
 GUARDED = {
     "a division in a range": "select (a.id, if a.n <> 0 then count(select b from h in 0..6 / a.n, b in T "
     "where b.t = h) else -1) from a in S",

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 from unittest.mock import patch
 
 import attrs
@@ -25,7 +25,8 @@ from mrql.algebra.errors import EngineError, MrqlError, UserError
 from mrql.algebra.values.values import Bag
 from mrql.runtime.checkpoint.inspect import committed, faults
 from mrql.runtime.checkpoint.store import COMMITTED, COPIES, READ, latest, manifest_files
-from mrql.runtime.postgresql.sink import Applied, TableSink
+from mrql.runtime.delta.answer_table import AnswerTable
+from mrql.runtime.postgresql.sink import TableSink
 from tests.runtime.checkpoint.streams import (
     GROUPS,
     JOIN,
@@ -39,6 +40,7 @@ from tests.runtime.checkpoint.streams import (
     rows,
     write,
 )
+from tests.support.delta_tables import content
 from tests.support.postgresql import Server
 
 Tree = Mapping[str, bytes]
@@ -114,7 +116,7 @@ class Left:
     """The files that the next start reads, or holds against what was put out."""
     copies: frozenset[str]
     """Copies of data, all of which `verify` looks at."""
-    table: Kept | None = None
+    table: Table | None = None
     """A table that it keeps besides."""
 
     @staticmethod
@@ -189,8 +191,21 @@ class Left:
             return [str(error)]
 
 
+class Table(Protocol):
+    """A table that a stream keeps besides, and a copy of it."""
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """The rows that it has."""
+
+    def put_back(self) -> None:
+        """Makes it what it was."""
+
+    def drop(self) -> None:
+        """Removes it, and its copy."""
+
+
 @attrs.frozen
-class Kept:
+class PostgresqlTable:
     """A table of PostgreSQL, and a copy of it, with the batch that it has."""
 
     server: Server
@@ -217,6 +232,31 @@ class Kept:
         with self.server.connect() as connection:
             for statement in statements:
                 connection.execute(statement.encode())
+
+
+@attrs.frozen
+class DeltaTable:
+    """A table of Delta Lake, and a copy of it."""
+
+    path: Path
+
+    @property
+    def _saved(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-saved")
+
+    def rows(self) -> list[tuple[object, ...]]:
+        return [tuple(row.fields.values()) for row in content(self.path)]
+
+    def save(self) -> None:
+        shutil.copytree(self.path, self._saved)
+
+    def put_back(self) -> None:
+        shutil.rmtree(self.path)
+        shutil.copytree(self._saved, self.path)
+
+    def drop(self) -> None:
+        shutil.rmtree(self.path)
+        shutil.rmtree(self._saved)
 
 
 def tree_of(home: Path) -> dict[str, bytes]:
@@ -309,20 +349,34 @@ def rewritten(home: Path) -> Left:
 
 def undelivered(home: Path, server: Server) -> Left:
     """A stream that has died between a commit and that of the database: the changes wait in the outbox."""
-    fill(home, 4, Random(3))
     stream = Stream(home, address=server.address(name := f"t{secrets.token_hex(4)}"))
-    commit, commits = TableSink.committed, itertools.count()
+    left = _died_before(TableSink, "committed", stream)
+    table = PostgresqlTable(server, name, 1)
+    table.save()
+    return attrs.evolve(left, table=table)
 
-    def committed(sink: TableSink, applied: Applied) -> None:
+
+def undelivered_to_delta(home: Path) -> Left:
+    """The same of a table of Delta Lake, whose changes wait in files of Parquet."""
+    left = _died_before(AnswerTable, "commit", Stream(home, address=f"delta://{home}/t"))
+    table = DeltaTable(home / "t")
+    table.save()
+    return attrs.evolve(left, table=table)
+
+
+def _died_before(owner: type, name: str, stream: Stream) -> Left:
+    """A stream that has died before the third call of what commits to its table."""
+    fill(stream.home, 4, Random(3))
+    commit, commits = getattr(owner, name), itertools.count()
+
+    def committed(*args: object, **options: object) -> None:
         if next(commits) == 2:
             raise Crash
-        commit(sink, applied)
+        commit(*args, **options)
 
-    with patch.object(TableSink, "committed", committed), suppress(Crash):
+    with patch.object(owner, name, committed), suppress(Crash):
         stream.run(Counting())
-    table = Kept(server, name, 1)
-    table.save()
-    return attrs.evolve(Left.by(stream, stream.uninterrupted()), table=table)
+    return Left.by(stream, stream.uninterrupted())
 
 
 SCENES: tuple[Callable[[Path], Left], ...] = (stopped, died, rewritten)

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mrql.runtime.checkpoint import policy
-from tests.runtime.checkpoint.damage import SCENES, Damage, Left, stopped, undelivered
+from tests.runtime.checkpoint.damage import SCENES, Damage, Left, stopped, undelivered, undelivered_to_delta
 from tests.support.postgresql import Server
 
 
@@ -43,7 +43,16 @@ def test_damage(tmp_path: Path, scene: Callable[[Path], Left]) -> None:
 
 def test_damage_to_the_outbox(tmp_path: Path, postgresql: Server) -> None:
     """What is still to be brought to a database is what was committed, or nothing is brought there."""
-    left, random = undelivered(tmp_path, postgresql), Random(9)
+    damage_the_outbox(undelivered(tmp_path, postgresql))
+
+
+def test_damage_to_the_outbox_of_delta(tmp_path: Path) -> None:
+    """Nor to a table of Delta Lake, whose log does not know what its files should have in them."""
+    damage_the_outbox(undelivered_to_delta(tmp_path))
+
+
+def damage_the_outbox(left: Left) -> None:
+    random = Random(9)
     assert left.table is not None
     found = left.damages(random, 1)
     waiting = [damage for damage in found if "/outbox/" in damage.file]

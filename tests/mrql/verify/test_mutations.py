@@ -1,0 +1,176 @@
+"""Faults that real ones were, put back: what `mrql verify` tries when nothing is said finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra.values.values import Bag, Canonical, Value
+from mrql.algebra.values.zset import ZSet
+from mrql.rewrite.analysis import multilinear
+from mrql.rewrite.analysis.multilinear import choices_that_are_there
+from mrql.rewrite.plan import eager_aggregation
+from mrql.runtime.reference import join_inputs, stage_state, view
+from mrql.runtime.reference.stage_state import StageState
+from mrql.runtime.spark.relation.relation import Relation
+from mrql.runtime.spark.state.table_schema import TableSchema
+from mrql.verify.engines import ReferenceIncremental, Rows, Start, on_spark
+from mrql.verify.verifier import Sampler, VerifyOptions, scenarios, verify
+from tests.rewrite.incremental.test_theorems import streams_with_static
+from tests.support.distributive import distributed
+from tests.support.planning import planned
+
+SEEDS = range(10)
+DEFAULT = {"histories": 4, "batches": 6, "rows": 30}
+"""What the command takes when nothing is said."""
+NUMBERS = {"S": "bag((long, double))", "T": "bag((long, double))", "N": "bag((long, bag(long)))"}
+OWN: dict[str, list[Value]] = {
+    "S": [(1, 5.5), (1, 0.25), (2, 7.0), (2, 7.0), (3, 1.5), (3, 2.5), (4, 3.0), (5, 1.0), (5, 1.0), (None, 4.0)],
+    "T": [(1, 1.0), (1, 2.5), (2, 3.0), (0, 4.0)],
+    "N": [(1, Bag()), (2, Bag()), (3, Bag([1])), (4, Bag([1])), (5, Bag([1, 1])), (6, Bag([2]))],
+}
+
+
+MANY: dict[str, list[Value]] = {name: [(n % 2, n * 0.7) for n in range(1, 29)] for name in "ST"}
+"""Many rows on both sides of a join."""
+
+
+def found_by(
+    text: str,
+    start: Start,
+    *,
+    static: frozenset[str] = frozenset(),
+    rows: Mapping[str, list[Value]] = OWN,
+    seeds: Sequence[int] = SEEDS,
+) -> list[int]:
+    """The seeds with which a fault is found, with what is tried when nothing is said."""
+    term = streams_with_static(mrql.compile(text, **NUMBERS).term, static)
+    plan = planned(term).plan
+    data = {name: rows[name] for name in (*plan.streams, *plan.tables)}
+
+    def finds(seed: int) -> bool:
+        results = (
+            verify(term, Sampler(data, DEFAULT["rows"]), scenario, VerifyOptions(seed, **DEFAULT), start)
+            for scenario in scenarios(term, frozenset())
+        )
+        return any(result.counterexample is not None for result in results)
+
+    with patch("mrql.verify.verifier.shrink"):  # a smallest history is not asked for
+        return [seed for seed in seeds if finds(seed)]
+
+
+ABSENT = "select (a, count(b)) from (a, b) in S where not exists(select d from (c, d) in T where c = a) group by a"
+GROUP_SUMS = "select (a, sum(b)) from (a, b) in S group by a"
+PRODUCTS = "select (a, sum(b * d)) from (a, b) in S, (c, d) in T where a = c group by a"
+SQUARES = "sum(select (b - d) * (b - d) from (a, b) in S, (c, d) in T where a = c)"
+
+
+def test_deletions_that_are_ignored_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those beside a static table, where nothing is taken from the groups."""
+    assert found_by(ABSENT, ReferenceIncremental, static=frozenset("T")) == []
+    monkeypatch.setattr(view, "choices_that_are_there", without_what_went)
+    assert len(found_by(ABSENT, ReferenceIncremental, static=frozenset("T"))) >= 9
+
+
+def without_what_went(changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
+    """The summands of the delta rule but those of rows that are deleted."""
+    return tuple(choice for choice in choices_that_are_there(changed) if "went" not in choice)
+
+
+def test_sums_that_are_expanded_are_found() -> None:
+    """What is left of large products that cancel is rounding."""
+    assert found_by(SQUARES, ReferenceIncremental) == []
+    assert len(found_by(SQUARES, taking_doubles_for_a_ring(ReferenceIncremental))) >= 9
+
+
+def taking_doubles_for_a_ring(start: Start) -> Start:
+    """Runs the plan of the query after the distributive law: the square of a difference is four products by then."""
+    return lambda plan, tables: start(planned(distributed(plan.query), shrinking=plan.shrinking).plan, tables)
+
+
+def test_products_that_go_otherwise_than_they_came_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of two sides that both change are rounded each time: as sums of sides they leave something behind, where
+    these are rounded, too, as on Spark."""
+    assert found_by(PRODUCTS, ReferenceIncremental, rows=MANY) == []
+    monkeypatch.setattr(eager_aggregation, "loses_rows", lambda feed, plan: False)
+    monkeypatch.setattr(join_inputs, "exact", lambda number: number)
+    assert len(found_by(PRODUCTS, ReferenceIncremental, rows=MANY)) >= 9
+
+
+def test_sums_of_emptied_groups_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups that are kept for one batch more, with sums of doubles as numbers: what rounding has left of the old sum,
+    or that it is no number any more, is in the sum of what comes next."""
+    assert found_by(GROUP_SUMS, ReferenceIncremental) == []
+    emptied: dict[int, set[Canonical]] = {}
+
+    def drop_later(state: StageState) -> None:
+        before = emptied.get(id(state), set())
+        now = {key for key, entry in state.entries.items() if not any(entry.support)}
+        for key in before & now:
+            del state.entries[key]
+        emptied[id(state)] = now - before
+
+    monkeypatch.setattr(StageState, "compact", drop_later)
+    monkeypatch.setattr(stage_state, "_is_total", lambda component: False)
+    assert len(found_by(GROUP_SUMS, ReferenceIncremental)) >= 9
+
+
+class TakesMissingForEmpty(ReferenceIncremental):
+    """Does not tell a collection that is missing from one that is empty."""
+
+    def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
+        return super().apply(with_empty_bags(inserted), with_empty_bags(deleted))
+
+
+def with_empty_bags(arrived: Rows) -> dict[str, list[Value]]:
+    return {name: [(k, Bag() if v is None else v) for k, v in rows] for name, rows in arrived.items()}
+
+
+BY_BAG = "select (v, count(k)) from (k, v) in N group by v"
+
+
+def test_missing_collections_that_are_taken_for_empty_are_found() -> None:
+    """Where the data have none that is missing."""
+    assert found_by(BY_BAG, ReferenceIncremental) == []
+    assert len(found_by(BY_BAG, TakesMissingForEmpty)) >= 9
+
+
+# --- on Spark ---------------------------------------------------------------------------------------------------------
+
+FEW = SEEDS[:2]
+"""Where nothing is wrong all histories are tried, at some hundred milliseconds a batch."""
+
+
+@pytest.mark.spark
+@pytest.mark.wide
+def test_deletions_that_are_ignored_are_found_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, static = on_spark(spark, None), frozenset("T")
+    assert found_by(ABSENT, start, static=static, seeds=FEW) == []
+    monkeypatch.setattr(multilinear, "choices_that_are_there", without_what_went)
+    assert len(found_by(ABSENT, start, static=static)) >= 9
+
+
+@pytest.mark.spark
+@pytest.mark.wide
+def test_sums_that_are_expanded_are_found_on_spark(spark: SparkSession) -> None:
+    start = on_spark(spark, None)
+    assert found_by(SQUARES, start, seeds=FEW) == []
+    assert len(found_by(SQUARES, taking_doubles_for_a_ring(start))) >= 9
+
+
+@pytest.mark.spark
+@pytest.mark.wide
+def test_sums_of_emptied_groups_are_found_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that a batch has emptied is there until the next one, which must find nothing in it."""
+    start = on_spark(spark, None)
+    assert found_by(GROUP_SUMS, start, seeds=FEW) == []
+
+    def as_they_are(schema: TableSchema, rows: Relation) -> Relation:
+        return rows
+
+    monkeypatch.setattr(TableSchema, "emptied", as_they_are)
+    assert len(found_by(GROUP_SUMS, start)) >= 9

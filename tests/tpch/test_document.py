@@ -1,0 +1,38 @@
+"""The commands that `docs/tpch.md` begins with."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.documents import DOCS, blocks
+
+ROOT = DOCS.parent
+
+
+@pytest.mark.slow
+@pytest.mark.wide
+def test_the_commands(tmp_path: Path) -> None:
+    """Each does what it is for: the generator makes data, and the others say something of them."""
+    (tmp_path / "queries").symlink_to(ROOT / "queries")
+    generate, *others = blocks("docs/tpch.md")[0].body.splitlines()
+    call(generate, tmp_path)
+    assert len([*(tmp_path / "data" / "lineitem").iterdir()]) == 10
+    answer, stream, _ = (call(command, tmp_path).splitlines() for command in others)
+    assert {*answer} <= {*stream}
+    assert len(stream) > len(answer) > 0
+
+
+def call(command: str, home: Path) -> str:
+    """What a command puts out; it has to end well."""
+    program, *words = shlex.split(command)
+    known = {"python": [sys.executable], "mrql": [sys.executable, "-m", "mrql"]}
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*known[program], *words], cwd=home, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
