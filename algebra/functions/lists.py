@@ -141,7 +141,7 @@ LISTS: tuple[Function, ...] = (
     Function(
         "flatten",
         (version("[[t]] -> [t]", _flatten, "flatten(filter({0}, inner -> inner IS NOT NULL))"),),
-        "a collection of collections",
+        "a bag of collections, or a list of lists",
         "the elements of the elements, in their order; of a bag, a bag",
         (("flatten([[1, 2], [], [3]])", "[1, 2, 3]"), ("flatten({{1}, {2, 2}})", "{1, 2, 2}")),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import TypedDict, get_args
 
@@ -96,6 +97,6 @@ def _loops(loop: Loop, epsilon: float | None, abs_epsilon: float | None) -> tupl
     for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
         if value is not None and (not isinstance(value, int | float) or isinstance(value, bool)):
             raise UserError(f"{name} is a number, not {kind_of(value)}")
-        if value is not None and (not value >= 0 or strategy not in KEEPING_BACK):
-            raise UserError(f"{name} is 0 or more, for loop='diffuse' or loop='exact'")
+        if value is not None and (not 0 <= value < math.inf or strategy not in KEEPING_BACK):
+            raise UserError(f"{name} is a finite number, 0 or more, for loop='diffuse' or loop='exact'")
     return strategy, Threshold.of(epsilon, abs_epsilon)

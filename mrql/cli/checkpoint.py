@@ -48,6 +48,7 @@ def show(directory: Path, output_format: str) -> None:
 @reports_errors
 def verify(directory: Path) -> None:
     """Check that each file of the last commit is there, as it was written, and that each table can be read."""
+    committed(directory)  # before anything is written to what may be no checkpoint
     with contextlib.closing(Store.open(directory)) as store:
         manifest = committed(directory)
         found = list(faults(store.root, manifest)) or list(unreadable(store.root, manifest))
@@ -68,6 +69,7 @@ def verify(directory: Path) -> None:
 @reports_errors
 def compact_command(directory: Path, master: str | None) -> None:
     """Write each table as one run, and commit that."""
+    committed(directory)  # before anything is written to what may be no checkpoint
     with contextlib.closing(Store.open(directory)) as store, store.told():
         before = committed(directory)
         if all(len(table.runs) <= 1 for _, _, table in before.tables()):
@@ -83,6 +85,10 @@ def compact_command(directory: Path, master: str | None) -> None:
 @reports_errors
 def release_command(directory: Path, address: str | None) -> None:
     """Drop the replication slots of a stream that is not to go on, so that the server need not keep its log."""
+    if not slot_notes(directory):
+        committed(directory)  # an error where this is no checkpoint
+        say("the stream has no replication slot")
+        return
     with contextlib.closing(Lock.of(directory)):
         for note in slot_notes(directory):
             release(note, directory, address)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from mrql.algebra.errors import UserError
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import REWRITES, TRUSTED, loop_options
@@ -65,6 +66,11 @@ def explain(
     traces = [(q, plan_query(q.term, options)) for q in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))
+    if not traces and graph is not None:
+        raise UserError(f"{file} has nothing of which there could be a graph: only definitions, if anything")
+    if not traces and not (as_json or common.as_json):
+        say(f"{file} has nothing to explain: only definitions, if anything", err=True)
+        return
     if graph is not None:
         graph.write_text(explain_graph(traces[-1][1]), encoding="utf-8")
         say(f"wrote {graph}", err=True)

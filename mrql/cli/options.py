@@ -26,6 +26,8 @@ class MadeDirectory(click.Path):
         super().__init__(file_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value):
+            self.fail("a directory has a name", param, ctx)
         begin = begin_of_address(str(value))
         if begin is not None:
             self.fail(f"{begin}… is no directory; one of such a name begins with ./", param, ctx)
@@ -75,19 +77,29 @@ LOOP = click.option(
 )
 
 
+class FiniteRange(click.FloatRange):
+    """Numbers of a range, without those that are none and those without end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number", param, ctx)
+        return number
+
+
 def loop_options(command: Callable[..., R]) -> Callable[..., R]:
     """Adds the options for loops, and hands over the way and the threshold, None where none is given."""
 
     @LOOP
     @click.option(
         "--epsilon",
-        type=click.FloatRange(min=0),
+        type=FiniteRange(min=0),
         show_default=f"{EPSILON.relative} for diffuse, 0 for exact",
         help="What changes by no more than this, relative to its size, does not go on to the next step of a loop.",
     )
     @click.option(
         "--abs-epsilon",
-        type=click.FloatRange(min=0),
+        type=FiniteRange(min=0),
         help="Nor does what changes by no more than this, whatever its size.",
     )
     @functools.wraps(command)
@@ -95,8 +107,6 @@ def loop_options(command: Callable[..., R]) -> Callable[..., R]:
         for name, value in (("'--epsilon'", epsilon), ("'--abs-epsilon'", abs_epsilon)):
             if value is not None and strategy not in KEEPING_BACK:
                 raise click.BadParameter("only --loop diffuse and --loop exact have a threshold", param_hint=name)
-            if value is not None and math.isnan(value):
-                raise click.BadParameter("nan is no number", param_hint=name)
         return command(strategy=strategy, threshold=Threshold.of(epsilon, abs_epsilon), **rest)
 
     return wrapped

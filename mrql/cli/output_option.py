@@ -20,6 +20,8 @@ def places(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 
 def _place(ctx: click.Context, param: click.Parameter, value: str) -> Place:
+    if not value:
+        raise click.BadParameter("a directory has a name", ctx, param)
     try:
         place = place_at(value)
     except ValueError as error:

@@ -10,7 +10,7 @@ import click
 from mrql.algebra.analysis.traversal import subterms
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import INTERRUPTED, reports_errors
-from mrql.cli.options import PARTITIONS, REWRITES, TRUSTED, MadeDirectory, loop_options, malformed_options
+from mrql.cli.options import PARTITIONS, REWRITES, TRUSTED, FiniteRange, MadeDirectory, loop_options, malformed_options
 from mrql.cli.output_option import places
 from mrql.cli.query_files import planned
 from mrql.jobs.stream import CutOff, StreamJob
@@ -48,7 +48,7 @@ from mrql.runtime.streaming.stream_loop import Emit, Options
 @click.option("--once", is_flag=True, help="Take what is there, then stop.")
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.01),
+    type=FiniteRange(min=0.01),
     default=1.0,
     show_default=True,
     help="Seconds to wait before looking for new data again.",

@@ -103,6 +103,8 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
     own = f"one of your own is defined before: `macro {expr.function}({params}) {{ … }};`"
     further_down = f"`{expr.function}` is defined further down: move it before this"
     elsewhere = further_down if expr.function in known.calls else HERE.get(expr.function.lower())
+    if expr.function in known.closures and scope.lookup(expr.function) is not None:
+        elsewhere = f"`{expr.function}` is a variable here, which hides the function: give one of them another name"
     raise scope.unknown("function", expr.function, candidates, expr.span, elsewhere, own)
 
 

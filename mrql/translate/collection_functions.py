@@ -16,6 +16,7 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import functions as fn
+from mrql.algebra.analysis.missing import there
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.monoids import MAX, MIN
@@ -73,7 +74,7 @@ def _size(collection: Term, names: Names, span: Span) -> Term:
 
 
 def _collect(collection: Term, names: Names, span: Span) -> Term:
-    return collection
+    return there(collection)
 
 
 def _sorted(collection: Term, names: Names, span: Span) -> Term:

@@ -69,7 +69,11 @@ HERE = _here(
     ("cummax", "`running_max(select (x, x.B) from x in X order by x.A)`"),
     ("cummin", "`running_min(select (x, x.B) from x in X order by x.A)`"),
     ("sliding moving_avg moving_average", "`(x, xs) in rolling((select x from x in X order by x.A), 3)`"),
-    ("cast try_cast convert str to_string to_number", _CAST),
+    (
+        "cast try_cast convert str to_string to_number "
+        "int integer bigint long smallint float real double bool boolean string text",
+        _CAST,
+    ),
     ("tostring", _CAST),
     ("decimal numeric to_decimal", "`e as decimal(12, 2)`; a constant is written `1.50m`"),
     ("nvl ifnull", "`coalesce(e, f)`"),

@@ -146,6 +146,11 @@ class Globals:
     may_import: bool = True
     """Whether code in Python may be named, which is run."""
 
+    def is_callable(self, name: str) -> bool:
+        """Whether a program has defined something that is called by a name."""
+        defined = (self.functions, self.closures, self.macros, self.aggregations, self.constructors, self.imported)
+        return any(name in table for table in defined)
+
     def hide(self, name: str) -> None:
         """Makes room for something that a program calls as a constructor of XML: elements are still taken apart by
         paths, and a `case` cannot tell any more what it leaves out."""

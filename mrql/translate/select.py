@@ -9,14 +9,16 @@ After `group by`, each from-variable stands for the bag of its values in the gro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.distinct import distinct
-from mrql.algebra.analysis.variables import pattern_term
+from mrql.algebra.analysis.traversal import children
+from mrql.algebra.analysis.variables import alpha_equal, free_vars, pattern_term, scopes
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import (
     CMap,
@@ -67,7 +69,7 @@ def _select(expr: syntax.Select, scope: Scope) -> Term:
             coerce(origin.scope.translate(expr.where), ty.BOOL, expr.where.span, "the condition of `where`")
         )
     if expr.group is None:
-        heads = nest(origin.generators, guard(conditions, _head(expr, origin.scope)))
+        heads = nest(origin.generators, guard(conditions, _head(expr, origin.scope, origin.match.bindings.values())))
     else:
         heads = _grouped(expr, expr.group, origin, conditions, scope)
     return _finish(expr, heads, scope, origin.scope)
@@ -76,17 +78,60 @@ def _select(expr: syntax.Select, scope: Scope) -> Term:
 # --- head, order, distinct ----------------------------------------------------------------------
 
 
-def _head(expr: syntax.Select, scope: Scope) -> Term:
-    """`{e}`, or `{(order key, e)}` when the select is ordered."""
+def _head(expr: syntax.Select, scope: Scope, inside: Iterable[Term], groups: Sequence[Term] = ()) -> Term:
+    """`{e}`, or `{(order key, e)}` when the select is ordered. Its variables are those of what is `inside`; `groups`
+    are the keys of its groups."""
     head = scope.translate(expr.head)
     if expr.order is None:
         return Single(head, span=expr.head.span)
-    return Single(Tup((_order_key(expr.order, scope), head)), span=expr.head.span)
+    key = _order_key(expr.order, scope)
+    if expr.distinct:
+        variables = frozenset[str]().union(*map(free_vars, inside), *map(free_vars, groups))
+        _is_of_the_head(_order_keys(expr.order, scope), key, [*_parts(head)], variables, groups)
+    return Single(Tup((key, head)), span=expr.head.span)
 
 
-def _order_key(order: syntax.OrderBy, scope: Scope) -> Term:
+def _is_of_the_head(
+    order: Sequence[tuple[syntax.Expr, bool]],
+    key: Tup,
+    selected: Sequence[Term],
+    variables: frozenset[str],
+    groups: Sequence[Term],
+) -> None:
+    """Raises: UserError for a select distinct whose order is of what is not selected: equal values may have several."""
+    if groups and all(_is_made_of(group, selected, variables) for group in groups):
+        return  # each group is there once, with an order of its own
+    for part, (written, _) in zip(key.items, order, strict=True):
+        if not _is_made_of(part, selected, variables):
+            text = written.span.text
+            message = f"`{text}` is not selected, and `distinct` keeps one of equal values, for which it may differ"
+            hint = f"select it, too; or group by what is selected, and say which counts: `order by min({text})`"
+            raise UserError(message, written.span, hint)
+
+
+def _parts(head: Term) -> Iterator[Term]:
+    """A value, and what it is made of: whoever has it has these, too."""
+    yield head
+    match head:
+        case Tup(items):
+            yield from chain.from_iterable(map(_parts, items))
+        case Rec(fields):
+            yield from chain.from_iterable(_parts(value) for _, value in fields)
+
+
+def _is_made_of(term: Term, selected: Sequence[Term], variables: frozenset[str]) -> bool:
+    """Whether a term has one value where what is selected has."""
+    if any(alpha_equal(term, part) for part in selected):
+        return True
+    if isinstance(term, Var):
+        return term.name not in variables
+    inner = zip(children(term), scopes(term), strict=True)
+    return all(_is_made_of(child, selected, variables - bound) for child, bound in inner)
+
+
+def _order_key(order: syntax.OrderBy, scope: Scope) -> Tup:
     parts = list[Term]()
-    for key, _ in _order_keys(order):
+    for key, _ in _order_keys(order, scope):
         if (place := _place(key)) is not None:
             problem = f"`order by {place}` is the same for all rows: a column is written, not counted"
             behind = "; if it is an argument behind a select, put the select in brackets" if parts else ""
@@ -104,8 +149,10 @@ def _place(key: syntax.Expr) -> int | None:
     return key.value if isinstance(key, syntax.IntLit) else None
 
 
-def _order_keys(order: syntax.OrderBy) -> list[tuple[syntax.Expr, bool]]:
+def _order_keys(order: syntax.OrderBy, scope: Scope) -> list[tuple[syntax.Expr, bool]]:
     """The expressions of the order, and whether each descends."""
+    if scope.globals.is_callable("inv"):
+        return [(key.expr, key.descending) for key in order.keys]
     return [part for key in order.keys for part in _uninverted(key.expr, key.descending)]
 
 
@@ -137,7 +184,7 @@ def _finish(expr: syntax.Select, heads: Term, scope: Scope, within: Scope) -> Te
     rows = distinct(heads, scope.globals.names) if expr.distinct else heads
     if expr.order is None:
         return rows
-    ordered: Term = OrderBy(rows, tuple(down for _, down in _order_keys(expr.order)), span=expr.span)
+    ordered: Term = OrderBy(rows, tuple(down for _, down in _order_keys(expr.order, scope)), span=expr.span)
     if expr.order.limit is None:
         return ordered
     limit = _limit(expr.order.limit, scope, within)
@@ -183,7 +230,7 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
     filters = list(match.conditions)
     if group.having is not None:
         filters.append(_having(group.having, inner))
-    body = guard(filters, _head(expr, inner))
+    body = guard(filters, _head(expr, inner, [Var(s.name, s.type)], [value for _, value in patterns]))
     return CMap(Lambda(PTuple((key_pattern, s)), body), GroupBy(pairs, span=group.span))
 
 

@@ -150,6 +150,8 @@ def _check_deletions(spec: SourceSpec, arguments: Arguments, known: Globals) -> 
         raise UserError(f"the rows of {those} stream can be tagged; others have a directory of deletions", written.span)
     if arguments.tagged is not None and arguments.deletions is not None:
         raise UserError("a stream is tagged or has a directory of deletions, not both", arguments.tagged.span)
+    if spec.deletions is not None and Path(spec.deletions).resolve() == Path(spec.path).resolve():
+        raise UserError(f"{spec.path} would be read twice, as what comes and as what goes", written.span)
     for sign, called in ((spec.texts.comment, "comment"), (spec.texts.quote, "quote")):
         if arguments.tagged is not None and sign in ("+", "-"):
             raise UserError(f"the tag {sign} is no {called}", arguments.tagged.span)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.distinct import distinct
+from mrql.algebra.analysis.missing import there
 from mrql.algebra.analysis.variables import Names, var_of
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import DIVIDE, TIMES, Function
@@ -118,7 +119,7 @@ def string_agg(collection: Term, names: Names, span: Span, separator: Term) -> T
     if not ty.fits(element, ty.STRING):
         raise UserError(f"`string_agg` takes a collection of strings, not of {element}", span, "`e as string` is one")
     is_list = isinstance(collection.type, ty.ListType)
-    strings = collection if is_list else in_order(collection, names, lambda x: x, itself, span)
+    strings = there(collection) if is_list else in_order(collection, names, lambda x: x, itself, span)
     return apply(fn.FUNCTIONS["join"], [strings, separator], span, shown="string_agg")
 
 

@@ -103,7 +103,7 @@ def fixpoint(loop: Repeat, names: Names) -> Fixpoint:
         raise NotAdding("the data say when it ends")
     x = loop.function.param
     if not isinstance(x, PVar) or not isinstance(x.type, ty.BagType):
-        raise NotAdding("it carries more than one bag")
+        raise NotAdding("it carries more than one bag" if isinstance(x.type, ty.TupleType) else "it carries no bag")
     return _Facts(loop, AddingStep(loop, x, names), limit).fixpoint()
 
 

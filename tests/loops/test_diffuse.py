@@ -427,7 +427,8 @@ def rows_of(batch: Path) -> list[object]:
         (["--epsilon", "0.1"], "only --loop diffuse and --loop exact have a threshold"),
         (["--loop", "diffuse", "--epsilon", "-1"], "-1.0 is not in the range x>=0"),
         (["--abs-epsilon", "0.1"], "only --loop diffuse and --loop exact have a threshold"),
-        (["--loop", "exact", "--abs-epsilon", "nan"], "nan is no number"),
+        (["--loop", "exact", "--abs-epsilon", "nan"], "nan is no finite number"),
+        (["--loop", "exact", "--epsilon", "inf"], "inf is no finite number"),
     ],
 )
 def test_wrong_thresholds(options: list[str], message: str) -> None:

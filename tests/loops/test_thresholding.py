@@ -212,9 +212,9 @@ def test_explain_says_what_is_kept_back() -> None:
 
 def test_a_threshold_is_for_some_ways_only() -> None:
     query = mrql.compile(RANKS.format(damping=0.85, steps=3), **STREAMS)
-    with pytest.raises(UserError, match="epsilon is 0 or more, for loop='diffuse' or loop='exact'"):
+    with pytest.raises(UserError, match="epsilon is a finite number, 0 or more, for loop='diffuse' or loop='exact'"):
         query.trace(epsilon=0.1)
-    with pytest.raises(UserError, match="epsilon is 0 or more"):
+    with pytest.raises(UserError, match="epsilon is a finite number, 0 or more"):
         query.trace(loop="exact", epsilon=-1.0)
     with pytest.raises(UserError, match="abs_epsilon is 0 or more"):
         query.trace(loop="exact", epsilon=0.1, abs_epsilon=math.nan)

@@ -257,6 +257,18 @@ def test_nothing_to_evaluate(tmp_path: Path, text: str) -> None:
     assert done.stderr == f"{tmp_path / 'q.mrql'} has nothing to evaluate: only definitions, if anything\n"
 
 
+@pytest.mark.parametrize("text", ["", "x = 1;"])
+def test_nothing_to_explain(tmp_path: Path, text: str) -> None:
+    (tmp_path / "q.mrql").write_text(text)
+    done = in_this_process("explain", tmp_path / "q.mrql")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"{tmp_path / 'q.mrql'} has nothing to explain: only definitions, if anything\n"
+    drawn = in_this_process("explain", tmp_path / "q.mrql", "--graph", tmp_path / "q.svg")
+    assert drawn.returncode == 1
+    assert "has nothing of which there could be a graph: only definitions, if anything" in drawn.stderr
+    assert not (tmp_path / "q.svg").exists()
+
+
 def test_missing_query_file(home: Path) -> None:
     """A query file that is not there is bad usage."""
     done = mrql("check", home / "none.mrql")
@@ -291,6 +303,42 @@ def test_malformed_row(home: Path, row: str, reason: str) -> None:
 def test_bad_options(home: Path) -> None:
     """A setting that is none is bad usage."""
     assert in_this_process("run", home / "q.mrql", "--conf", "oops").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--interval", "nan"], "nan is no finite number"),
+        (["--interval", "inf"], "inf is no finite number"),
+        (["--output", ""], "a directory has a name"),
+        (["--checkpoint", ""], "a directory has a name"),
+        (["--malformed", "quarantine", "--quarantine", ""], "a directory has a name"),
+    ],
+)
+def test_bad_options_of_streams(home: Path, options: list[str], message: str) -> None:
+    """Numbers without end, and names that a variable of the shell did not have."""
+    done = in_this_process("stream", home / "q.mrql", "--engine", "reference", *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "compact", "release"])
+def test_what_is_no_checkpoint_is_left_alone(home: Path, command: str) -> None:
+    """The directory of a source, for example, in which a new file would be one more with rows."""
+    before = sorted((home / "s").iterdir())
+    done = in_this_process("checkpoint", command, home / "s")
+    assert done.returncode == 1
+    assert f"{home / 's'} is not a checkpoint" in done.stderr
+    assert sorted((home / "s").iterdir()) == before
+
+
+def test_deletions_in_the_place_of_the_stream(home: Path) -> None:
+    """All that comes would be taken away again."""
+    text = 'S = stream(csv, "s", ",", type((long, double)), deletions("./s/"));\nselect x from x in S;\n'
+    (home / "q2.mrql").write_text(text)
+    done = in_this_process("check", home / "q2.mrql", "--data", home)
+    assert done.returncode == 1
+    assert f"q2.mrql:1:59: error: {home / 's'} would be read twice, as what comes and as what goes" in done.stderr
 
 
 @pytest.mark.parametrize(

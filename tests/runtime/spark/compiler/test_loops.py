@@ -28,8 +28,8 @@ from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
 from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.view import SparkView
 from tests.runtime.spark.test_equivalence import as_rows
+from tests.support.loop_queries import FOUND, adding_loops, edge_histories
 from tests.support.loop_queries import STREAMS as EDGES_BY_NAME
-from tests.support.loop_queries import adding_loops, edge_histories
 from tests.support.planning import planned
 
 pytestmark = pytest.mark.spark
@@ -184,6 +184,27 @@ def test_fixpoints(spark: SparkSession, text: str, history: list[dict[str, ZSet]
     """What only adds is kept as a fixpoint on Spark as in the reference semantics, also where each step adds runs."""
     with patch.object(compaction, "STEPS_MERGED_WHOLE_MAX_ROWS", -1):
         kept_up_to_date(spark, text, history, LoopStrategy.FIXPOINT)
+
+
+ALONE = "select distinct z from z in (x union ({}))"
+LITTLE = [
+    {"E": ZSet.of([(1, 1), (1, 2), (2, 4)]), "W": ZSet.of([(2, 3, 1)])},
+    {"E": ZSet.of([(4, 1)]) - ZSet.of([(1, 1)])},
+    {"E": -ZSet.of([(1, 2), (2, 4), (4, 1)])},
+]
+
+
+@pytest.mark.wide(keep=4)
+@pytest.mark.parametrize("part", FOUND)
+def test_each_step_by_itself(spark: SparkSession, part: str) -> None:
+    kept_up_to_date(spark, f"repeat x = E step {ALONE.format(part)}", LITTLE, LoopStrategy.FIXPOINT)
+
+
+@pytest.mark.parametrize("part", ["select (a, b) from (a, b) in E where a = b", "select (a, b) from (a, b, w) in W"])
+@pytest.mark.parametrize("limit", ["", " limit 1"])
+def test_a_step_that_makes_nothing_of_what_it_has_found(spark: SparkSession, part: str, limit: str) -> None:
+    """The state of such a loop does not read what is made from it."""
+    kept_up_to_date(spark, f"repeat x = E step {ALONE.format(part)}{limit}", LITTLE, LoopStrategy.FIXPOINT)
 
 
 def test_a_fixpoint_under_deletions(spark: SparkSession) -> None:
