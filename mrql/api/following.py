@@ -109,6 +109,8 @@ class Following:
             with self._view.lock:
                 self._must_go_on()
                 yield
+        except StoppedFollowing:
+            raise
         except BaseException as error:
             self._error = self._error or error
             raise
@@ -177,12 +179,14 @@ class Following:
         return any(not query.isActive and query.exception() is not None for query in self.queries.values())
 
     def _raise(self) -> None:
-        if self._stopping or not self._failed():
+        # Those that were stopped have failed, too, for Spark.
+        if self._error is None and (self._stopping or not self._failed()):
             return
         self.stop()
         if isinstance(self._error, MrqlError):
             raise self._error
-        failed = next(query.exception() for query in self.queries.values() if query.exception() is not None)
+        exceptions = (query.exception() for query in self.queries.values())
+        failed = next((exception for exception in exceptions if exception is not None), self._error)
         if isinstance(failed, MrqlError):
             raise failed
         raise EngineError(f"a streaming query has failed: {failed}") from self._error

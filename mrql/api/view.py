@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from copy import deepcopy
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never
 
@@ -64,6 +65,7 @@ class View:
         self._following: list[Following] = []
         self._applied: deque[AppliedBatch] = deque(maxlen=SHOWN_MAX_BATCHES)
         self._drawing: Drawing | None = None
+        self._is_delivering = False
         self._offsets = {} if durable is None else durable.offsets
         self._batches = 0 if durable is None else durable.commits.next_batch
         self._arrived = frozenset() if durable is None else durable.commits.arrived
@@ -137,6 +139,9 @@ class View:
         Raises: UserError, EngineError as `apply`.
         """
         must_be_a_receiver(deliver)
+        if self._is_delivering:
+            hint = "apply it when `apply` has returned"
+            raise UserError("the view is at a batch, which what that is delivered to cannot go beyond", hint=hint)
         put = None if deliver is None else self._putting(deliver)
         durable, start = self._durable, time.monotonic()
         changes = self._view.apply(frames, put) if durable is None else durable.apply(frames, new, put)
@@ -281,7 +286,11 @@ class View:
         number = self._batches
 
         def put(step: BatchResult) -> None:
-            deliver(self._as_told(step.changes(), number), number)
+            self._is_delivering = True
+            try:
+                deliver(self._as_told(step.lazily(step.changes), number), number)
+            finally:
+                self._is_delivering = False
 
         return put
 
@@ -304,7 +313,7 @@ class View:
     @property
     def offsets(self) -> dict[str, Any]:
         """The last offset of each stream that was given one; with a checkpoint, of those that are committed."""
-        return dict(self._offsets)
+        return deepcopy(self._offsets)
 
     @property
     def batches(self) -> int:

@@ -14,9 +14,15 @@ from mrql.runtime.sinks.places import Place, place_at
 def places(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[Place, ...]:
     """The places that a command line names.
 
-    Raises: click.BadParameter where a text names none.
+    Raises: click.BadParameter where a text names none, or two name the same.
     """
-    return tuple(_place(ctx, param, value) for value in values)
+    found: dict[str, Place] = {}
+    for value in values:
+        place = _place(ctx, param, value)
+        if place.known_by in found:
+            raise click.BadParameter(f"{showable(value)} is named twice", ctx, param)
+        found[place.known_by] = place
+    return tuple(found.values())
 
 
 def _place(ctx: click.Context, param: click.Parameter, value: str) -> Place:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import EngineError, UserError
 
 NAME = "lock"
 
@@ -18,6 +18,8 @@ class Lock:
     """The lock of a directory, held until it is closed or the process ends, however it ends."""
 
     descriptor: int
+    path: Path
+    """What is locked."""
 
     @staticmethod
     def of(directory: Path) -> Lock:
@@ -37,7 +39,7 @@ class Lock:
             ) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        return Lock(descriptor)
+        return Lock(descriptor, directory / NAME)
 
     @staticmethod
     def of_quarantine(directory: Path) -> Lock:
@@ -51,10 +53,21 @@ class Lock:
         except BlockingIOError:
             os.close(descriptor)
             raise UserError(f"{directory} is in use by another stream", hint="name another --quarantine") from None
-        return Lock(descriptor)
+        return Lock(descriptor, directory)
+
+    def must_hold(self) -> None:
+        """Raises: EngineError where what is locked is gone, so that another process may have what has come there."""
+        held = os.fstat(self.descriptor)
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            there = None
+        if there is None or (held.st_dev, held.st_ino) != (there.st_dev, there.st_ino):
+            raise EngineError(f"{self.path.parent} was removed while it was in use", hint="name another checkpoint")
 
     def close(self) -> None:
-        """Gives the lock up."""
+        """Gives the lock up, also where a process that was forked since has it."""
         if self.descriptor >= 0:
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
             os.close(self.descriptor)
             self.descriptor = -1

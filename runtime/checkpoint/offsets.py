@@ -46,7 +46,7 @@ def kind_of_offset(offset: Json) -> OffsetKind:
     match offset:
         case bool():
             return OffsetKind.OTHER
-        case int():
+        case int() | float():
             return OffsetKind.NUMBER
         case {"queryId": str(), "batchId": int(), **rest} if not rest:
             return OffsetKind.BATCH

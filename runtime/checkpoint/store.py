@@ -192,6 +192,7 @@ class Store:
 
     def commit(self, manifest: Manifest) -> None:
         """Commits: with the rename of the manifest everything that it names counts."""
+        self.lock.must_hold()
         path = self.root / manifest.name
         self.files.put(path, manifest.content(), path.with_name(f".{manifest.name}-{self.token}"))
         self.manifest = manifest

@@ -113,6 +113,10 @@ class AnswerTable:
                 schema,
                 commit_properties=CommitProperties(app_transactions=[Transaction(self.stream, number)]),
             )
+            log = self.path / DELTA_LOG
+            # Only when the entry is on the disk what it is made of need not wait any more.
+            for written in (max(log.glob("*.json")), log, self.path, self.path.absolute().parent):
+                self.files.sync(written)
 
     def _brought(self, file: Path) -> Any:
         """A file of the table, under a name that no other has had: older versions keep theirs."""

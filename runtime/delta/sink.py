@@ -41,6 +41,10 @@ class DeltaPlace:
     address: DeltaAddress
     is_current: bool = False
 
+    @property
+    def known_by(self) -> str:
+        return str(self.address.path.resolve())
+
     def open(self, opening: Opening) -> DeltaSink:
         """A sink for the batches after the last one that is there.
 

@@ -42,8 +42,11 @@ class DurableFiles:
     """Files and directories on a local file system. Nothing is durable before it is synced."""
 
     def make_directory(self, path: Path) -> None:
-        """Makes a directory and those above it, where they are not there."""
+        """Makes a directory and those above it, where they are not there; the names of these are on the disk then."""
+        made = [above for above in path.absolute().parents if not above.exists()]
         path.mkdir(parents=True, exist_ok=True)
+        for above in made:
+            self.sync(above.parent)
 
     def write(self, path: Path, data: bytes) -> None:
         """Writes a file, or overwrites it."""

@@ -31,6 +31,8 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "0",
     "lock_timeout": "0",
     "statement_timeout": "0",
+    # What is committed is on the server's disk, whatever the server does for others.
+    "synchronous_commit": "on",
 }
 
 

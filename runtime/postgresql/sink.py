@@ -34,6 +34,10 @@ class TablePlace:
     address: Address
     is_current: bool = True
 
+    @property
+    def known_by(self) -> str:
+        return self.address.shown
+
     def open(self, opening: Opening) -> TableSink:
         """A sink for the batches after the last one that is there.
 

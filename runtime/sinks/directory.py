@@ -22,6 +22,10 @@ class DirectoryPlace:
     directory: Path
     is_current: bool = False
 
+    @property
+    def known_by(self) -> str:
+        return str(self.directory.resolve())
+
     def open(self, opening: Opening) -> DirectorySink:
         """A sink for the batches after the last one that is there.
 

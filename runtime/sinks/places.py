@@ -50,6 +50,10 @@ class Place(Protocol):
     def is_current(self) -> bool:
         """Whether it holds the answer as it is now: it is given changes, and asks for them itself."""
 
+    @property
+    def known_by(self) -> str:
+        """What it is, however it is written: no two places of a stream are the same."""
+
     def open(self, opening: Opening) -> Sink:
         """A sink that writes there.
 

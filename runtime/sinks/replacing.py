@@ -26,16 +26,22 @@ def write(target: SinkSpec, rows: Rows) -> None:
     Raises: UserError where something else is in the way, or a value has no form in the file.
     """
     _must_be_free(target)
-    hidden = target.path.with_name(f".{target.path.name}.writing")
-    shutil.rmtree(hidden, ignore_errors=True)
+    hidden, aside = (target.path.with_name(f".{target.path.name}.{what}") for what in ("writing", "replaced"))
+    if aside.exists() and not target.path.exists():
+        aside.rename(target.path)  # a run before was cut off between the two
+    for old in (hidden, aside):
+        shutil.rmtree(old, ignore_errors=True)
     target.path.parent.mkdir(parents=True, exist_ok=True)
     try:
         _write_rows(target, rows, hidden, DurableFiles())
         if target.path.exists():
-            shutil.rmtree(target.path)
+            target.path.rename(aside)
         hidden.rename(target.path)
     finally:
-        shutil.rmtree(hidden, ignore_errors=True)
+        if aside.exists() and not target.path.exists():
+            aside.rename(target.path)
+        for old in (hidden, aside):
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _must_be_free(target: SinkSpec) -> None:

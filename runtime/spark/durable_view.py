@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -38,6 +40,8 @@ class DurableView:
 
     tables: HeldTables
     """The static tables that are held for it."""
+    synced: Mapping[Path, int] = attrs.field(factory=dict, init=False)
+    """What Spark has noted of streaming queries and is on the disk, with the time at which it was written."""
 
     @staticmethod
     def open(
@@ -106,10 +110,28 @@ class DurableView:
     def _commit(self, arrived: Collection[str], offsets: Mapping[str, Json]) -> None:
         try:
             with self.commits.store.told():
+                self._sync_streaming()
                 self.commits.commit(self.states, {*arrived}, offsets)
         except BaseException:
             self.close()
             raise
+
+    def _sync_streaming(self) -> None:
+        """What Spark notes of streaming queries is on the disk before a commit says that their batches were applied.
+
+        Else it might make another batch of the same number after a crash.
+        """
+        files, places, found = self.commits.store.files, set[Path](), dict[Path, int]()
+        for place, _, names in os.walk(self.commits.store.root / STREAMING):
+            for path in (Path(place) / name for name in names):
+                with suppress(FileNotFoundError):  # Spark removes old ones meanwhile
+                    found[path] = path.stat().st_mtime_ns
+                    if self.synced.get(path) != found[path]:
+                        files.sync(path)
+                        places |= {path.parent, path.parent.parent}
+        for path in places:
+            files.sync(path)
+        self.synced = found
 
     def streaming(self, name: str) -> str:
         """Where Spark is to keep how far the streaming query for a stream has come."""

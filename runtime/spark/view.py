@@ -178,7 +178,7 @@ class SparkView:
     def apply(self, deltas: Mapping[str, Frame], deliver: Callable[[BatchResult], None] | None = None) -> DataFrame:
         """Applies a batch and returns how the answer changes. The changes can be read until the next batch.
 
-        What is to `deliver` the batch is given it before it counts, and takes it back by failing.
+        What is to `deliver` the batch is given it when it is computed, before it counts, and takes it back by failing.
 
         Raises: UserError when the view is closed.
         """
@@ -187,9 +187,9 @@ class SparkView:
             try:
                 with settings(self.spark, self.settings):
                     step = self.advance(deltas)
-                    if deliver is not None:
-                        deliver(step)
                     self.compute()
+                if deliver is not None:
+                    deliver(step)  # in the settings of whoever calls
                 # It counts from then on, and nothing is asked of Spark any more that could be interrupted.
                 self.commit()
             except BaseException as error:

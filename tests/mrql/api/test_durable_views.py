@@ -14,6 +14,7 @@ import mrql
 from mrql.algebra.errors import UserError
 from mrql.api import Delta, Query, View
 from mrql.runtime.checkpoint.store import manifest_files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.spark.durable_view import DurableView
 from mrql.runtime.spark.jvm import persistent_rdds
 from tests.runtime.checkpoint.streams import Crash, Failing, Moment
@@ -91,6 +92,84 @@ def test_a_batch_that_fails_is_not_committed(session: SparkSession, tmp_path: Pa
     with QUERY.view(session, checkpoint=tmp_path) as view:
         assert (view.batches, view.offsets) == (2, {"left": "b", "right": "a"})
         assert found(view.answer()) == [(1, 1, 1), (2, 1, 1)]
+
+
+def test_what_a_batch_is_delivered_to_applies_no_other(session: SparkSession, tmp_path: Path) -> None:
+    """It would take the place of the one that is delivered, which would count as applied."""
+    rows = {"left": left(session, (1, 5)), "right": right(session, (5, 1))}
+    with QUERY.view(session, checkpoint=tmp_path) as view:
+
+        def deliver(changes: DataFrame, number: int) -> None:
+            with view.batch(offset=1) as batch:
+                batch.apply(left=left(session, (2, 5)))
+
+        with pytest.raises(UserError, match="the view is at a batch"):
+            view.apply(**rows, offset=0, deliver=deliver)
+        assert (view.batches, view.offsets) == (0, {})
+        view.apply(**rows, offset=0)
+        view.apply(left=left(session, (2, 5)), offset=1)
+        assert found(view.answer()) == [(1, 1, 1), (2, 1, 1)]
+
+
+def test_what_is_delivered_is_right(session: SparkSession) -> None:
+    """A batch that is taken back, as it deletes what is not there, was not delivered under the number of the next."""
+    delivered = {}
+
+    def deliver(changes: DataFrame, number: int) -> None:
+        delivered.setdefault(number, found(changes))
+
+    with QUERY.view(session) as view:
+        view.apply(left=left(session, (1, 5)), right=right(session, (5, 1)), deliver=deliver)
+        with pytest.raises(UserError, match="that is not there"):
+            view.apply(left=Delta(insert=left(session, (2, 5)), delete=left(session, (9, 9))), deliver=deliver)
+        view.apply(left=left(session, (3, 5)), deliver=deliver)
+    assert delivered == {0: [(1, 1, 1, 1)], 1: [(3, 1, 1, 1)]}
+
+
+def test_what_is_delivered_to_has_the_settings_of_the_session(session: SparkSession) -> None:
+    """Not those under which a batch is computed, with which a sink would write other texts, or fail."""
+    names = ("spark.sql.session.timeZone", "spark.sql.caseSensitive", "spark.sql.ansi.enabled")
+    before, seen = [session.conf.get(name) for name in names], []
+    session.conf.set(names[0], "America/New_York")
+    try:
+        with QUERY.view(session) as view:
+            deltas = {"left": left(session, (1, 5)), "right": right(session, (5, 1))}
+            view.apply(**deltas, deliver=lambda changes, _: seen.append([session.conf.get(name) for name in names]))
+    finally:
+        session.conf.set(names[0], before[0])
+    assert seen == [["America/New_York", *before[1:]]]
+
+
+def test_offsets_are_compared_as_numbers_are(session: SparkSession) -> None:
+    """Seconds, too; and whoever is told an offset may do with it what they want."""
+    with QUERY.view(session) as view:
+        for offset in (1.5, 2, 1.5, 2.0):
+            view.apply(left=left(session, (1, 5)), offset=offset)
+        assert (view.batches, view.offsets) == (2, {"left": 2})
+        view.apply(right=right(session, (5, 1)), offset={"p": [1]})
+        view.offsets["right"]["p"][0] += 1
+        view.apply(right=right(session, (5, 1)), offset={"p": [1]})
+        assert (view.batches, view.offsets["right"]) == (3, {"p": [1]})
+
+
+def test_what_spark_notes_is_on_the_disk_before_a_commit(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it might make another batch of the number that counts, after the power has failed."""
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "1.csv").write_text("1,5\n")
+    done: list[Path] = []
+    sync, put = DurableFiles.sync, DurableFiles.put
+    monkeypatch.setattr(DurableFiles, "sync", lambda files, path: (done.append(path), sync(files, path))[1])
+    monkeypatch.setattr(DurableFiles, "put", lambda files, path, *rest: (done.append(path), put(files, path, *rest))[1])
+    with QUERY.view(session, checkpoint=tmp_path / "state") as view:
+        stream = session.readStream.schema(LEFT).csv(str(tmp_path / "left"))
+        assert view.follow(left=stream, trigger={"availableNow": True}).awaitTermination(120)
+    kept = tmp_path / "state" / "streaming" / "left"
+    commit = next(n for n, path in enumerate(done) if path.name.startswith("manifest-"))
+    assert {kept / "offsets" / "0", kept / "offsets", kept / "sources" / "0" / "0", kept / "metadata"} <= {
+        *done[:commit]
+    }
 
 
 @pytest.mark.wide

@@ -108,6 +108,10 @@ def test_what_fails_is_said(session: SparkSession, tmp_path: Path) -> None:
             raise UserError("there is no room for it")
 
         following = view.follow(left=stream, deliver=deliver, trigger=NOW)
+        for _ in range(2):
+            with pytest.raises(UserError, match="there is no room for it"):
+                following.awaitTermination(120)
+        following.stop()
         with pytest.raises(UserError, match="there is no room for it"):
             following.awaitTermination(120)
         assert view.batches == 0

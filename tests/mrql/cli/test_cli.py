@@ -313,6 +313,8 @@ def test_bad_options(home: Path) -> None:
         (["--output", ""], "a directory has a name"),
         (["--checkpoint", ""], "a directory has a name"),
         (["--malformed", "quarantine", "--quarantine", ""], "a directory has a name"),
+        (["--output", "out", "--output", "./x/../out"], "./x/../out is named twice"),
+        (["--output", "delta://t", "--output", "delta://x/../t"], "delta://x/../t is named twice"),
     ],
 )
 def test_bad_options_of_streams(home: Path, options: list[str], message: str) -> None:

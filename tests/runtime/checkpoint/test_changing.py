@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import EngineError, UserError
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.lock import Lock
+from mrql.runtime.checkpoint.store import Store
 from mrql.runtime.reference import engine as reference_engine
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sources import arrived
@@ -210,6 +212,29 @@ def test_two_streams_with_one_quarantine(tmp_path: Path) -> None:
         Stream(tmp_path, SUMS, quarantine="kept").run()
     held.close()
     Stream(tmp_path, SUMS, quarantine="kept").run()
+
+
+def test_a_checkpoint_that_is_removed_while_it_is_in_use(tmp_path: Path) -> None:
+    """What has come in its place is another stream's."""
+    store = Store.open(tmp_path / "state")
+    shutil.rmtree(tmp_path / "state")
+    other = Store.open(tmp_path / "state")
+    with pytest.raises(EngineError, match="was removed while it was in use"):
+        store.lock.must_hold()
+    other.lock.must_hold()
+    for each in (store, other):
+        each.close()
+
+
+def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
+    """A process that was forked meanwhile has its descriptor, too."""
+    lock = Lock.of(tmp_path)
+    copy = os.dup(lock.descriptor)
+    with pytest.raises(UserError, match="is in use by process"):
+        Lock.of(tmp_path)
+    lock.close()
+    Lock.of(tmp_path).close()
+    os.close(copy)
 
 
 def test_a_quarantine_of_another_stream(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""An answer that takes the place of the one before: one of the two is there, whatever happens."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrql.jobs.batch import ReferenceBatchJob
+from mrql.jobs.loading import compile_over_files
+
+
+def store(home: Path, number: int) -> None:
+    program = compile_over_files(f'store "{home}/out" from {{{number}}};')
+    ReferenceBatchJob(program).write(program.queries[0])
+
+
+def stored(home: Path) -> list[int]:
+    return [int(line) for part in (home / "out").glob("part-*") for line in part.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("at", range(6))
+def test_an_interrupt(tmp_path: Path, at: int, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before or after any of the operations by which it takes its place; the next run is in the place of both."""
+    store(tmp_path, 1)
+    done = 0
+
+    def interrupted(operation: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **options: Any) -> Any:
+            nonlocal done
+            done += 1
+            if done == at + 1 and not late:
+                raise KeyboardInterrupt
+            result = operation(*args, **options)
+            if done == at + 1 and late:
+                raise KeyboardInterrupt
+            return result
+
+        return called
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", interrupted(Path.rename))
+        patched.setattr(shutil, "rmtree", interrupted(shutil.rmtree))
+        try:
+            store(tmp_path, 2)
+        except KeyboardInterrupt:
+            assert stored(tmp_path) in ([1], [2])
+        else:
+            assert stored(tmp_path) == [2]
+    store(tmp_path, 3)
+    assert stored(tmp_path) == [3]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
