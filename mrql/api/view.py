@@ -23,7 +23,7 @@ from mrql.api.sources import FollowedSource
 from mrql.api.view_streams import ViewStreams
 from mrql.api.view_writer import ViewWriter
 from mrql.explain import explain_trace
-from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_due
+from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, fed_by, is_due
 from mrql.runtime.sources.arrived import Batch
 
 if TYPE_CHECKING:
@@ -182,7 +182,10 @@ class View:
             df = df.persist()
             try:
                 deltas = {feed: df} if isinstance(feed, str) else _by_stream(feed(df))
-                self.apply(offset=batch_of_query(query, number), deliver=deliver, **deltas)
+                with self._view.lock:
+                    # A batch without rows of a stream is one of the stream, too.
+                    others = dict.fromkeys(fed_by(query, self._offsets) - deltas.keys(), Delta())
+                    self.apply(offset=batch_of_query(query, number), deliver=deliver, **deltas, **others)
             finally:
                 df.unpersist()
 

@@ -36,6 +36,11 @@ def batch_of_query(query: str, batch: int) -> Json:
     return {QUERY_ID: query, BATCH_ID: batch}
 
 
+def fed_by(query: str, last: Mapping[str, Json]) -> set[str]:
+    """The streams that were fed by a streaming query, by the `last` offset of each."""
+    return {name for name, offset in last.items() if isinstance(offset, dict) and offset.get(QUERY_ID) == query}
+
+
 def kind_of_offset(offset: Json) -> OffsetKind:
     """How an offset is compared.
 
@@ -72,7 +77,11 @@ def is_due(offset: Json, streams: Collection[str], last: Mapping[str, Json]) -> 
     """
     if not streams:
         raise UserError("an offset is that of streams, and none is named", hint="name those that have no rows, too")
-    known = {name: is_behind(offset, last.get(name), name) for name in sorted(streams)}
+    asked = sorted(streams)
+    if kind_of_offset(offset) is OffsetKind.BATCH:
+        # A batch of a query is one: a stream of which it has the first rows only now was at none of those before.
+        asked = [name for name in asked if name in last] or asked
+    known = {name: is_behind(offset, last.get(name), name) for name in asked}
     if len({*known.values()}) > 1:
         old, new = (next(name for name, found in known.items() if found is wanted) for wanted in (True, False))
         message = f"the batch with the offset {json.dumps(offset)} was applied of `{old}`, but not of `{new}`"

@@ -16,6 +16,7 @@ import mrql
 from mrql.algebra.errors import EngineError, UserError
 from mrql.api import View
 from tests.mrql.api.test_durable_views import QUERY, found, left, right
+from tests.runtime.checkpoint.streams import write
 from tests.support.data_sources import Lines
 
 pytestmark = pytest.mark.spark
@@ -213,6 +214,24 @@ def test_another_query_is_refused(session: SparkSession, tmp_path: Path) -> None
                 with pytest.raises(UserError, match="`left` was fed by another streaming query, up to its batch 0"):
                     following.awaitTermination(120)
         assert view.batches == 1
+
+
+def test_batches_without_rows_of_a_stream(session: SparkSession, tmp_path: Path) -> None:
+    """What makes something of a batch need not name all streams each time; but the first one."""
+    for number, text in enumerate(("l,1,5\n", "r,5,1\n", "x,0,0\n", "l,2,5\nr,5,7\n")):
+        write(tmp_path / f"{number}.csv", text, number)
+
+    def moved(batch: DataFrame) -> dict[str, DataFrame]:
+        there = {row[0] for row in batch.collect()}
+        made = {"l": ("left", "a AS A", "b AS B"), "r": ("right", "a AS C", "b AS D")}
+        return {made[s][0]: batch.where(f"s = '{s}'").selectExpr(*made[s][1:]) for s in sorted(there & {*made})}
+
+    with QUERY.view(session, checkpoint=tmp_path / "state") as view:
+        stream = files(session, tmp_path, "s string, a long, b long")
+        stream.writeStream.foreachBatch(view.for_each_batch(moved)).trigger(**NOW).start().awaitTermination(120)
+        assert view.batches == 4
+        assert {offset["batchId"] for offset in view.offsets.values()} == {3}
+        assert found(view.answer()) == [(1, 8, 7), (2, 8, 7)]
 
 
 KEYS = {name for name, found in vars(StreamingQueryProgress).items() if isinstance(found, property)}

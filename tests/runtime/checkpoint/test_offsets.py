@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mrql.algebra.errors import UserError
-from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_behind, is_due
+from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, fed_by, is_behind, is_due
 
 ONE, OTHER = "1a7d", "9ed3"
 """Streaming queries."""
@@ -21,6 +21,8 @@ ONE, OTHER = "1a7d", "9ed3"
         (5, 5, True),
         (4, 5, True),
         (9, 5, False),
+        (5.5, 5, False),
+        (5, 5.5, True),
         ("b", "a", False),
         ("a", "a", True),
         ({"topic": [3, 4]}, {"topic": [3, 4]}, True),
@@ -67,6 +69,18 @@ def test_streams_of_one_offset() -> None:
         is_due(4, ["S", "T"], last)
     with pytest.raises(UserError, match="an offset is that of streams, and none is named"):
         is_due(6, [], last)
+
+
+def test_streams_of_a_batch_of_a_query() -> None:
+    """A batch is one: a stream that it has the first rows of was at none of those before."""
+    last = {"S": batch_of_query(ONE, 2), "T": 3}
+    assert is_due(batch_of_query(ONE, 3), ["S", "U"], last)
+    assert not is_due(batch_of_query(ONE, 2), ["S", "U"], last)
+    with pytest.raises(UserError, match="is at its batch 4, and the view has had those up to 2"):
+        is_due(batch_of_query(ONE, 4), ["S", "U"], last)
+    with pytest.raises(UserError, match="the last offset of `T` is a number"):
+        is_due(batch_of_query(ONE, 3), ["S", "T", "U"], last)
+    assert fed_by(ONE, last) == {"S"}
 
 
 def test_what_is_no_offset() -> None:
