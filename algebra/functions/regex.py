@@ -90,9 +90,13 @@ def _substitute(text: str, pattern: str, replacement: str) -> str:
 
 
 def _java(pattern: str) -> str:
-    """The pattern with a line feed as the only end of a line, and with the borders of words of ASCII."""
-    border = r"(?:(?<=\\w)(?!\\w)|(?<!\\w)(?=\\w))"
-    return rf"concat('(?d)', replace({pattern}, '\\b', '{border}'))"
+    """The pattern with a line feed as the only end of a line, and with the borders of words of ASCII.
+
+    A border stands behind an even number of backslashes: `\\b` is one, and a letter.
+    """
+    border = r"(?:(?<=\\\\w)(?!\\\\w)|(?<!\\\\w)(?=\\\\w))"
+    with_borders = rf"regexp_replace({pattern}, '(?<!\\\\)((?:\\\\\\\\)*)\\\\b', '$1{border}')"
+    return f"concat('(?d)', {with_borders})"
 
 
 REGULAR: tuple[Function, ...] = (

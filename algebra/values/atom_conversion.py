@@ -115,7 +115,7 @@ def _parsed(text: str, t: ty.Basic) -> Value:
         return {"true": True, "false": False}.get(text.lower())
     if t in INT_RANGES and re.fullmatch(INTEGER_TEXT, text):
         low, high = INT_RANGES[t]
-        number = int(text) if len(text) < 100 else high + 1
+        number = int(text) if len(text.lstrip("+-0")) < 100 else high + 1
         return number if low <= number <= high else None
     if t in ty.FRACTIONS and re.fullmatch(NUMBER_TEXT, text):
         return single_from_text(text) if t == ty.FLOAT else float(text)

@@ -80,7 +80,7 @@ def _number_of(field: str, t: Type) -> Value:
     """A number, None where it is none of its type."""
     if t in INT_RANGES and _INTEGER.fullmatch(field):
         low, high = INT_RANGES[t]
-        return int(field) if len(field) < 30 and low <= int(field) <= high else None
+        return int(field) if len(field.lstrip("+-0")) < 30 and low <= int(field) <= high else None
     if t in ty.FRACTIONS:
         if number := _NUMBER.fullmatch(field):
             return single_from_text(number[1]) if t == ty.FLOAT else float(number[1])

@@ -6,6 +6,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.functions import INT_RANGES
 from mrql.algebra.terms import OrderBy, Take, Term, pair_type
 from mrql.runtime.spark.compiler.protocol import TermCompiler
 from mrql.runtime.spark.compiler.single_values import listed
@@ -20,7 +21,8 @@ def top(compiler: TermCompiler, n: Term, ordered: OrderBy) -> Frame:
         return listed(compiler, Take(n, ordered))
     frame = expanded(as_a_bag(compiler.bag(ordered.source)), compiler.columns)
     count = max(evaluate(n) or 0, 0)
-    df = frame.df.order(*order(compiler, frame, ordered)).limit(count)
+    df = frame.df.order(*order(compiler, frame, ordered))
+    df = df if count > INT_RANGES[ty.INT][1] else df.limit(count)  # for Spark it is an INT, and for us a number
     return attrs.evolve(frame, df=df, value=part(frame.value, "_2", pair_type(ordered.source)[1]))
 
 

@@ -11,6 +11,7 @@ from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import TRACE
+from mrql.algebra.functions.lists import ARRAY_MAX_ELEMENTS
 from mrql.algebra.monoids import Aggregate, Fold
 from mrql.algebra.terms import (
     Cast,
@@ -148,7 +149,7 @@ def collected_list(compiler: TermCompiler, term: Term, name: str) -> Frame:
             whole = collected_list(compiler, inner, compiler.fresh())
             items = compiler.expressions.array(Var("items", inner.type), {"items": whole.value})
             df, number = _with_number(compiler, whole, n)
-            array = f"slice({items}, 1, CAST(greatest({number}, 0) AS INT))"
+            array = f"slice({items}, 1, CAST(least(greatest({number}, 0), {ARRAY_MAX_ELEMENTS}) AS INT))"
             return Frame(df.select(f"{array} AS {name}"), Atom(quote(name), term.type, False))
         case OrderBy(source, descending):
             pairs = flat(collected(compiler, source), compiler.columns)

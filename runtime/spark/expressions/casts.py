@@ -70,6 +70,8 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
     # Spark's own error for a number out of range has no place.
     low, high = fn.INT_RANGES[target]
     if isinstance(source, ty.DecimalType):
+        # Spark rounds a decimal that becomes an INT, by way of a double.
+        made = f"CAST(CAST({value} AS BIGINT) AS {sql_type(target)})"
         held = _holds_whole(value, source, target)
     elif source == ty.LONG:
         held = f"{value} BETWEEN {low} AND {high}"
@@ -87,7 +89,7 @@ def to_decimal(value: str, source: Type, target: ty.DecimalType, at: str) -> str
     # By its digits: those that Spark has of a double depend on the version of Java.
     digits = f"CAST({number_text(value, source, numbered('t'))} AS {at}{sql_type(target)})"
     wrong = fails(at, out_of_range(target))
-    return f"CASE WHEN {value} IS NULL OR abs({value}) < 1e39D THEN {digits} ELSE {wrong} END"
+    return f"CASE WHEN {value} IS NULL OR abs({value}) < 1e38D THEN {digits} ELSE {wrong} END"
 
 
 def _holds_whole(value: str, source: ty.DecimalType, target: ty.Basic) -> str:

@@ -15,7 +15,7 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.functions.binary import to_base64_sql
 from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.types import Type
-from mrql.algebra.values.atom_conversion import BLANKS, NUMBER_TEXT
+from mrql.algebra.values.atom_conversion import BLANKS, INT_RANGES, INTEGER_TEXT, NUMBER_TEXT
 from mrql.algebra.values.json_typed import NOT_FINITE
 from mrql.runtime.spark.expressions.canonical_order import Fresh, in_order, let
 from mrql.runtime.spark.expressions.file_texts import is_read_as_text, value_of
@@ -102,12 +102,14 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
         case ty.DecimalType():
             return f"coalesce({_decimal(v, t, fresh)}, {otherwise})"
         case ty.Basic():
-            number = f"try_variant_get({v}, '$', '{sql_type(t).lower()}')"
+            # Spark takes more texts for a number than the language does.
+            string, form = f"try_variant_get({v}, '$', 'string')", NUMBER_TEXT if t in ty.FRACTIONS else INTEGER_TEXT
             wrong = f"schema_of_variant({v}) = 'BOOLEAN'"
-            if t in ty.FRACTIONS:
-                # Spark takes more texts for a number than the language does.
-                string = f"try_variant_get({v}, '$', 'string')"
-                wrong += f" OR (schema_of_variant({v}) = 'STRING' AND NOT {is_number_sql(string)})"
+            wrong += f" OR (schema_of_variant({v}) = 'STRING' AND NOT {is_number_sql(string, form)})"
+            number = f"try_variant_get({v}, '$', '{sql_type(t).lower()}')"
+            if isinstance(t, ty.Basic) and t in INT_RANGES:
+                number, beyond = _whole(v, t)
+                wrong += f" OR {beyond}"
             return f"coalesce(if({wrong}, NULL, {number}), {otherwise})"
         case ty.BagType(item) | ty.ListType(item):
             x = fresh("e")
@@ -208,9 +210,24 @@ def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
 # --- rows of JSON files -------------------------------------------------------------------------
 
 
+def _whole(v: str, t: ty.Basic) -> tuple[str, str]:
+    """The number of a VARIANT as an integer, and whether it is a double that no long holds, for which Spark has the
+    largest. As an INT it would be rounded, by way of a double."""
+    low, high = INT_RANGES[t]
+    number, double = (f"try_variant_get({v}, '$', '{kind}')" for kind in ("bigint", "double"))
+    small, large = (float(end) for end in INT_RANGES[ty.LONG])
+    beyond = f"(schema_of_variant({v}) = 'DOUBLE' AND NOT ({double} >= {small}D AND {double} < {large}D))"
+    if t != ty.LONG:
+        number = f"if({number} BETWEEN {low} AND {high}, CAST({number} AS {sql_type(t)}), NULL)"
+    return number, beyond
+
+
 def _read_from_text(variant: str, t: Type, fresh: Fresh, read: TextReader = value_of) -> str:
     """A string as a date, a timestamp, bytes or a decimal, a number as the last; missing where it is none."""
-    return let(fresh, f"try_variant_get({variant}, '$', 'string')", lambda text: read(text, t))
+    string = f"try_variant_get({variant}, '$', 'string')"
+    if t == ty.BYTES:  # a number, too, may look like bytes
+        string = f"if(schema_of_variant({variant}) = 'STRING', {string}, NULL)"
+    return let(fresh, string, lambda text: read(text, t))
 
 
 def held(variant: str, t: Type, fresh: Fresh, read: TextReader = value_of) -> str:

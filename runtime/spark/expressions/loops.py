@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import endless
 from mrql.algebra.terms import Repeat
+from mrql.algebra.types import Type
+from mrql.runtime.spark.expressions.canonical_order import let
 from mrql.runtime.spark.expressions.casts import canonical
-from mrql.runtime.spark.expressions.layout import Atom, bind, sql_type, to_sql
+from mrql.runtime.spark.expressions.layout import Atom, bind, labels, quote, record_sql, sql_type, to_sql
 from mrql.runtime.spark.expressions.literals import place
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 def repeat_sql(expressions: Expressions, term: Repeat, env: Environment) -> str:
     """The value of a loop in SQL."""
-    first = f"CAST({expressions.sql(term.source, env)} AS {sql_type(term.type)})"
+    first = _carried(expressions, f"CAST({expressions.sql(term.source, env)} AS {sql_type(term.type)})", term.type)
     if term.limit is None:
         return _until_done(expressions, term, first, env)
     n = f"CAST({expressions.sql(term.limit, env)} AS INT)"
@@ -58,4 +61,21 @@ def _while(expressions: Expressions, term: Repeat, first: str, steps: str, env: 
 
 def _step(expressions: Expressions, term: Repeat, value: str, env: Environment) -> str:
     inner = {**env, **bind(term.function.param, Atom(value, term.type))}
-    return f"CAST({expressions.sql(term.function.body, inner)} AS {sql_type(term.type)})"
+    after = f"CAST({expressions.sql(term.function.body, inner)} AS {sql_type(term.type)})"
+    return _carried(expressions, after, term.type)
+
+
+def _carried(expressions: Expressions, value: str, t: Type) -> str:
+    """What a loop carries: the collections in a tuple part by part, none of them missing."""
+    match t:
+        case ty.BagType() | ty.ListType():
+            return f"coalesce({value}, CAST(array() AS {sql_type(t)}))"
+        case ty.TupleType(items) if any(map(ty.has_collection, items)):
+
+            def parts(whole: str) -> str:
+                named = ((name, _carried(expressions, f"{whole}.{quote(name)}", item)) for name, item in labels(t))
+                return record_sql(named)
+
+            return let(expressions.fresh, value, parts)
+        case _:
+            return value

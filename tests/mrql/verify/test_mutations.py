@@ -11,13 +11,10 @@ from pyspark.sql import SparkSession
 import mrql
 from mrql.algebra.values.values import Bag, Canonical, Value
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.analysis import multilinear
 from mrql.rewrite.analysis.multilinear import choices_that_are_there
 from mrql.rewrite.plan import eager_aggregation
 from mrql.runtime.reference import join_inputs, stage_state, view
 from mrql.runtime.reference.stage_state import StageState
-from mrql.runtime.spark.relation.relation import Relation
-from mrql.runtime.spark.state.table_schema import TableSchema
 from mrql.verify.engines import ReferenceIncremental, Rows, Start, on_spark
 from mrql.verify.verifier import Sampler, VerifyOptions, scenarios, verify
 from tests.rewrite.incremental.test_theorems import streams_with_static
@@ -147,30 +144,7 @@ FEW = SEEDS[:2]
 
 @pytest.mark.spark
 @pytest.mark.wide
-def test_deletions_that_are_ignored_are_found_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    start, static = on_spark(spark, None), frozenset("T")
-    assert found_by(ABSENT, start, static=static, seeds=FEW) == []
-    monkeypatch.setattr(multilinear, "choices_that_are_there", without_what_went)
-    assert len(found_by(ABSENT, start, static=static)) >= 9
-
-
-@pytest.mark.spark
-@pytest.mark.wide
 def test_sums_that_are_expanded_are_found_on_spark(spark: SparkSession) -> None:
     start = on_spark(spark, None)
     assert found_by(SQUARES, start, seeds=FEW) == []
     assert len(found_by(SQUARES, taking_doubles_for_a_ring(start))) >= 9
-
-
-@pytest.mark.spark
-@pytest.mark.wide
-def test_sums_of_emptied_groups_are_found_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group that a batch has emptied is there until the next one, which must find nothing in it."""
-    start = on_spark(spark, None)
-    assert found_by(GROUP_SUMS, start, seeds=FEW) == []
-
-    def as_they_are(schema: TableSchema, rows: Relation) -> Relation:
-        return rows
-
-    monkeypatch.setattr(TableSchema, "emptied", as_they_are)
-    assert len(found_by(GROUP_SUMS, start)) >= 9
