@@ -71,7 +71,7 @@ HERE = _here(
     ("sliding moving_avg moving_average", "`(x, xs) in rolling((select x from x in X order by x.A), 3)`"),
     (
         "cast try_cast convert str to_string to_number "
-        "int integer bigint long smallint float real double bool boolean string text",
+        "int integer bigint long smallint float real double bool boolean string",
         _CAST,
     ),
     ("tostring", _CAST),

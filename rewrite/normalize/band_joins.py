@@ -108,7 +108,7 @@ class Band:
     @property
     def bins_of_row(self) -> Term:
         """The number of the value's bin, and that of the next one."""
-        return ListOf((self.bin, Prim(PLUS, (self.bin, Lit(1, ty.LONG)))))
+        return ListOf((self.bin, Prim(PLUS, (self.bin, Lit(1, ty.LONG)), span=self.value.span)))
 
     def _bin(self, number: Term) -> Term:
         """Bins are at least two wide, so that there is a next one for each."""

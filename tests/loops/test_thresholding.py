@@ -216,5 +216,5 @@ def test_a_threshold_is_for_some_ways_only() -> None:
         query.trace(epsilon=0.1)
     with pytest.raises(UserError, match="epsilon is a finite number, 0 or more"):
         query.trace(loop="exact", epsilon=-1.0)
-    with pytest.raises(UserError, match="abs_epsilon is 0 or more"):
+    with pytest.raises(UserError, match="abs_epsilon is a finite number, 0 or more"):
         query.trace(loop="exact", epsilon=0.1, abs_epsilon=math.nan)

@@ -430,6 +430,12 @@ class _Writer:
         text, shape = self.head(scope, depth, head)
         order = self.order_by(scope, depth) if ordered and self.chance(ordered) else ""
         distinct = "distinct " if self.chance(12) else ""
+        if distinct and order:
+            # Of equal values there is one, whose place in the order is made of what is selected.
+            is_one = isinstance(shape, Atom) and shape.kind in BASIC
+            limit = order[order.index(" limit ") :] if " limit " in order else ""
+            key = f"abs({text})" if text.isdigit() else f"({text})"
+            order = f" order by {self.pick((key, f'{key} desc', f'inv({key})'))}{limit}" if is_one else ""
         return f"select {distinct}{text} {clauses}{order}", shape
 
     def generators(
