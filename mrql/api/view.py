@@ -139,9 +139,7 @@ class View:
         Raises: UserError, EngineError as `apply`.
         """
         must_be_a_receiver(deliver)
-        if self._is_delivering:
-            hint = "apply it when `apply` has returned"
-            raise UserError("the view is at a batch, which what that is delivered to cannot go beyond", hint=hint)
+        self._must_not_be_delivering("apply it when `apply` has returned")
         put = None if deliver is None else self._putting(deliver)
         durable, start = self._durable, time.monotonic()
         changes = self._view.apply(frames, put) if durable is None else durable.apply(frames, new, put)
@@ -297,6 +295,11 @@ class View:
 
         return put
 
+    def _must_not_be_delivering(self, hint: str) -> None:
+        """Raises: UserError when it is called by what a batch is delivered to, which does not count yet."""
+        if self._is_delivering and self._view.is_mine:
+            raise UserError("the view is at a batch", hint=hint)
+
     def _no_changes(self) -> DataFrame:
         """What `apply` returns where there was nothing to do."""
         from mrql.runtime.spark.io.answer_rows import no_changes
@@ -390,8 +393,7 @@ class View:
 
         Raises: UserError when it is called by what a batch is delivered to.
         """
-        if self._view.is_mine and self._view.states.transaction.is_open:
-            raise UserError("the view is at a batch", hint="close it when `apply` has returned")
+        self._must_not_be_delivering("close it when `apply` has returned")
         with ExitStack() as ending:  # all of it, whatever goes wrong with a part
             ending.callback(self._view.close if self._durable is None else self._durable.close)
             for following in self._following:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,7 @@ def show(directory: Path, output_format: str) -> None:
 @reports_errors
 def verify(directory: Path) -> None:
     """Check that each file of the last commit is there, as it was written, and that each table can be read."""
-    committed(directory)  # before anything is written to what may be no checkpoint
-    with contextlib.closing(Store.open(directory)) as store:
-        manifest = committed(directory)
+    with _taken(directory) as (store, manifest):
         found = list(faults(store.root, manifest)) or list(unreadable(store.root, manifest))
     for fault in found:
         say(f"error: {fault}", err=True)
@@ -69,9 +67,7 @@ def verify(directory: Path) -> None:
 @reports_errors
 def compact_command(directory: Path, master: str | None) -> None:
     """Write each table as one run, and commit that."""
-    committed(directory)  # before anything is written to what may be no checkpoint
-    with contextlib.closing(Store.open(directory)) as store, store.told():
-        before = committed(directory)
+    with _taken(directory) as (store, before), store.told():
         if all(len(table.runs) <= 1 for _, _, table in before.tables()):
             say(f"batch {before.batch}: each table is one run already")
             return
@@ -93,6 +89,14 @@ def release_command(directory: Path, address: str | None) -> None:
         for note in slot_notes(directory):
             release(note, directory, address)
             say(f"dropped the slot {note.slot} of {note.stream}")
+
+
+@contextlib.contextmanager
+def _taken(directory: Path) -> Iterator[tuple[Store, Manifest]]:
+    """A checkpoint, held as a stream holds its own, and what is committed; nothing is written to what is none."""
+    committed(directory)
+    with contextlib.closing(Store.open(directory)) as store:
+        yield store, committed(directory)
 
 
 def _named(note: SlotNote) -> str:

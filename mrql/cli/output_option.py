@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from mrql.algebra.showable import showable
+from mrql.cli.options import MadeDirectory
 from mrql.runtime.sinks.directory import DirectoryPlace
 from mrql.runtime.sinks.places import Place, place_at
 
@@ -26,10 +25,8 @@ def places(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 
 def _place(ctx: click.Context, param: click.Parameter, value: str) -> Place:
-    if not value:
-        raise click.BadParameter("a directory has a name", ctx, param)
     try:
         place = place_at(value)
     except ValueError as error:
         raise click.BadParameter(showable(str(error)), ctx, param) from None
-    return place or DirectoryPlace(click.Path(file_okay=False, path_type=Path).convert(value, param, ctx))
+    return place or DirectoryPlace(MadeDirectory().convert(value, param, ctx))

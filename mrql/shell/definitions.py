@@ -80,7 +80,7 @@ class Definitions(ProgramTranslator):
             # A source has the name of its definition, unless an older one is still in use under that name.
             self.globals.values.pop(statement.name, None)
             self._forget_unused()
-        tables = self._named()
+        tables = self.globals.named
         before = [dict(table) for table in tables]
         super().statement(statement)
         new = [
@@ -102,25 +102,10 @@ class Definitions(ProgramTranslator):
         if self.stored.get(name) is not self.globals.values.get(name):
             self.stored.pop(name, None)
 
-    def _named(self) -> list[dict[str, Any]]:
-        """The tables of what names stand for; a name is in one of them."""
-        known = self.globals
-        return [
-            known.values,
-            known.closures,
-            known.types,
-            known.functions,
-            known.macros,
-            known.aggregations,
-            known.constructors,
-            known.imported,
-            known.parsers,
-        ]
-
     def _tables(self) -> list[dict[Any, Any]]:
         known = self.globals
         foreseen: list[dict[Any, Any]] = [known.calls, known.recursive, known.sources, known.data]
-        return [*self._named(), *foreseen, known.unions, self.sources, self.stored]
+        return [*known.named, *foreseen, known.unions, self.sources, self.stored]
 
     @contextmanager
     def _or_not_at_all(self) -> Iterator[None]:

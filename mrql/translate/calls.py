@@ -102,9 +102,9 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
     params = ", ".join(chr(ord("a") + place) for place, _ in enumerate(expr.args[:4]))
     own = f"one of your own is defined before: `macro {expr.function}({params}) {{ … }};`"
     further_down = f"`{expr.function}` is defined further down: move it before this"
+    hidden = f"`{expr.function}` is a variable here, which hides the function: give one of them another name"
     elsewhere = further_down if expr.function in known.calls else HERE.get(expr.function.lower())
-    if expr.function in known.closures and scope.lookup(expr.function) is not None:
-        elsewhere = f"`{expr.function}` is a variable here, which hides the function: give one of them another name"
+    elsewhere = hidden if expr.function in known.closures else elsewhere
     raise scope.unknown("function", expr.function, candidates, expr.span, elsewhere, own)
 
 

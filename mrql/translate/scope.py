@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -146,10 +146,15 @@ class Globals:
     may_import: bool = True
     """Whether code in Python may be named, which is run."""
 
-    def is_callable(self, name: str) -> bool:
-        """Whether a program has defined something that is called by a name."""
-        defined = (self.functions, self.closures, self.macros, self.aggregations, self.constructors, self.imported)
-        return any(name in table for table in defined)
+    @property
+    def callables(self) -> tuple[dict[str, Any], ...]:
+        """The tables of what a program has defined and expressions call by its name."""
+        return self.functions, self.closures, self.macros, self.aggregations, self.constructors, self.imported
+
+    @property
+    def named(self) -> tuple[dict[str, Any], ...]:
+        """The tables of what names stand for."""
+        return self.values, self.types, *self.callables, self.parsers
 
     def hide(self, name: str) -> None:
         """Makes room for something that a program calls as a constructor of XML: elements are still taken apart by

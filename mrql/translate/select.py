@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import TypeAlias
 
 import attrs
 
@@ -77,6 +78,9 @@ def _select(expr: syntax.Select, scope: Scope) -> Term:
 
 # --- head, order, distinct ----------------------------------------------------------------------
 
+OrderKey: TypeAlias = tuple[syntax.Expr, bool]
+"""An expression that rows are ordered by, and whether it descends."""
+
 
 def _head(expr: syntax.Select, scope: Scope, inside: Iterable[Term], groups: Sequence[Term] = ()) -> Term:
     """`{e}`, or `{(order key, e)}` when the select is ordered. Its variables are those of what is `inside`; `groups`
@@ -84,15 +88,16 @@ def _head(expr: syntax.Select, scope: Scope, inside: Iterable[Term], groups: Seq
     head = scope.translate(expr.head)
     if expr.order is None:
         return Single(head, span=expr.head.span)
-    key = _order_key(expr.order, scope)
+    order = _order_keys(expr.order, scope)
+    key = _order_key(order, scope)
     if expr.distinct:
         variables = frozenset[str]().union(*map(free_vars, inside), *map(free_vars, groups))
-        _is_of_the_head(_order_keys(expr.order, scope), key, [*_parts(head)], variables, groups)
+        _is_of_the_head(order, key, [*_parts(head)], variables, groups)
     return Single(Tup((key, head)), span=expr.head.span)
 
 
 def _is_of_the_head(
-    order: Sequence[tuple[syntax.Expr, bool]],
+    order: Sequence[OrderKey],
     key: Tup,
     selected: Sequence[Term],
     variables: frozenset[str],
@@ -129,9 +134,9 @@ def _is_made_of(term: Term, selected: Sequence[Term], variables: frozenset[str])
     return all(_is_made_of(child, selected, variables - bound) for child, bound in inner)
 
 
-def _order_key(order: syntax.OrderBy, scope: Scope) -> Tup:
+def _order_key(order: Sequence[OrderKey], scope: Scope) -> Tup:
     parts = list[Term]()
-    for key, _ in _order_keys(order, scope):
+    for key, _ in order:
         if (place := _place(key)) is not None:
             problem = f"`order by {place}` is the same for all rows: a column is written, not counted"
             behind = "; if it is an argument behind a select, put the select in brackets" if parts else ""
@@ -149,14 +154,13 @@ def _place(key: syntax.Expr) -> int | None:
     return key.value if isinstance(key, syntax.IntLit) else None
 
 
-def _order_keys(order: syntax.OrderBy, scope: Scope) -> list[tuple[syntax.Expr, bool]]:
-    """The expressions of the order, and whether each descends."""
-    if scope.globals.is_callable("inv"):
+def _order_keys(order: syntax.OrderBy, scope: Scope) -> list[OrderKey]:
+    if any("inv" in defined for defined in scope.globals.callables):
         return [(key.expr, key.descending) for key in order.keys]
     return [part for key in order.keys for part in _uninverted(key.expr, key.descending)]
 
 
-def _uninverted(key: syntax.Expr, descending: bool) -> Iterator[tuple[syntax.Expr, bool]]:
+def _uninverted(key: syntax.Expr, descending: bool) -> Iterator[OrderKey]:
     """`inv(e)` is the dialect's way to say `e desc`; a tuple with one in it is an order by each of its parts."""
     match key:
         case syntax.Call("inv", (inner,)):

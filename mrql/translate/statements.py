@@ -162,20 +162,9 @@ class ProgramTranslator:
         data_types.foresee(statements, self.globals)
 
     def fresh(self, name: str, span: Span) -> None:
-        known = self.globals
-        known.hide(name)
-        callable_names = (
-            known.functions,
-            known.closures,
-            known.macros,
-            known.aggregations,
-            known.constructors,
-            known.imported,
-            known.parsers,
-        )
-        for defined in (known.values, known.types, *callable_names):
-            if name in defined:
-                raise UserError(f"`{name}` is defined already", span)
+        self.globals.hide(name)
+        if any(name in defined for defined in self.globals.named):
+            raise UserError(f"`{name}` is defined already", span)
 
     def check_function(self, function: syntax.FunctionDef) -> None:
         """Types a function where it is defined, so that an error in it is reported there."""

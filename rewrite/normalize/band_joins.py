@@ -145,25 +145,15 @@ class _Bands:
     def visit(self, term: Term, outer: frozenset[str], *, joined: bool) -> Term:
         """Rewrites a term; `outer` are the variables around it, `joined` says whether it goes on with a join."""
         match term:
-            case CMap(Lambda(param, body), source) if (band := self._band(term, outer)) is not None:
-                k = PVar(self.names.fresh("k"), ty.LONG)
-                param, body = rename_apart(param, body, frozenset({k.name}))
-                inside = outer | bound_names(param)
-                conditions, head = unguarded(body)
-                wanted = band.bin if joined else band.upper_bin
-                is_there = guard((Prim(EQ, (wanted, var_of(k))), *conditions), self.visit(head, inside, joined=True))
-                if joined:
-                    rows = CMap(Lambda(param, is_there), source, span=term.span)
-                    return CMap(Lambda(k, rows), band.bins_of_window, span=term.span)
-                of_row = CMap(Lambda(k, is_there), band.bins_of_row, span=term.span)
-                return CMap(Lambda(param, of_row), source, span=term.span)
+            case CMap() if (band := self._band(term, outer)) is not None:
+                return self._by_bins(term, band, outer, joined=joined)
             case CMap(Lambda(PVar() as n, CMap() as rows), Prim(function, (low, high))) if (
                 function == RANGE
                 and isinstance(rows.type, ty.BagType)
                 and (window := _window_of_range(n, rows, low, high)) is not None
-                and self._band(window, outer) is not None
+                and (band := self._band(window, outer)) is not None
             ):
-                return self.visit(window, outer, joined=joined)
+                return self._by_bins(window, band, outer, joined=joined)
             case CMap(Lambda(param, body), source):
                 bulk = joined or reads_sources(source)
                 inner = self.visit(body, outer | bound_names(param), joined=bulk)
@@ -174,6 +164,20 @@ class _Bands:
             case _:
                 parts = zip(children(term), scopes(term), strict=True)
                 return with_children(term, tuple(self.visit(c, outer | bound, joined=False) for c, bound in parts))
+
+    def _by_bins(self, term: CMap, band: Band, outer: frozenset[str], *, joined: bool) -> Term:
+        """A comprehension over the rows of a window, which are looked up by the numbers of bins."""
+        k = PVar(self.names.fresh("k"), ty.LONG)
+        param, body = rename_apart(term.function.param, term.function.body, frozenset({k.name}))
+        conditions, head = unguarded(body)
+        head = self.visit(head, outer | bound_names(param), joined=True)
+        wanted = band.bin if joined else band.upper_bin
+        is_there = guard((Prim(EQ, (wanted, var_of(k))), *conditions), head)
+        if joined:
+            rows = CMap(Lambda(param, is_there), term.source, span=term.span)
+            return CMap(Lambda(k, rows), band.bins_of_window, span=term.span)
+        of_row = CMap(Lambda(k, is_there), band.bins_of_row, span=term.span)
+        return CMap(Lambda(param, of_row), term.source, span=term.span)
 
     def _band(self, term: CMap, outer: frozenset[str]) -> Band | None:
         """The window that a comprehension over a source has around it."""

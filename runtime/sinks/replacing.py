@@ -27,10 +27,7 @@ def write(target: SinkSpec, rows: Rows) -> None:
     """
     _must_be_free(target)
     hidden, aside = (target.path.with_name(f".{target.path.name}.{what}") for what in ("writing", "replaced"))
-    if aside.exists() and not target.path.exists():
-        aside.rename(target.path)  # a run before was cut off between the two
-    for old in (hidden, aside):
-        shutil.rmtree(old, ignore_errors=True)
+    _tidy_up(target.path, hidden, aside)  # a run before may have been cut off
     target.path.parent.mkdir(parents=True, exist_ok=True)
     try:
         _write_rows(target, rows, hidden, DurableFiles())
@@ -38,10 +35,15 @@ def write(target: SinkSpec, rows: Rows) -> None:
             target.path.rename(aside)
         hidden.rename(target.path)
     finally:
-        if aside.exists() and not target.path.exists():
-            aside.rename(target.path)
-        for old in (hidden, aside):
-            shutil.rmtree(old, ignore_errors=True)
+        _tidy_up(target.path, hidden, aside)
+
+
+def _tidy_up(path: Path, hidden: Path, aside: Path) -> None:
+    """Puts back what was moved aside, where nothing has come in its place, and removes what is left over."""
+    if aside.exists() and not path.exists():
+        aside.rename(path)
+    for old in (hidden, aside):
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _must_be_free(target: SinkSpec) -> None:

@@ -11,7 +11,6 @@ from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import TRACE
-from mrql.algebra.functions.lists import ARRAY_MAX_ELEMENTS
 from mrql.algebra.monoids import Aggregate, Fold
 from mrql.algebra.terms import (
     Cast,
@@ -40,6 +39,7 @@ from mrql.runtime.spark.compiler.trace import trace
 from mrql.runtime.spark.expressions.aggregates import total_sql
 from mrql.runtime.spark.expressions.layout import Atom, Layout, quote, to_sql
 from mrql.runtime.spark.expressions.literals import place
+from mrql.runtime.spark.expressions.sorting import taken_sql
 from mrql.runtime.spark.relation.frame import Frame, as_a_bag, expanded, flat
 from mrql.runtime.spark.relation.relation import Relation
 
@@ -149,8 +149,7 @@ def collected_list(compiler: TermCompiler, term: Term, name: str) -> Frame:
             whole = collected_list(compiler, inner, compiler.fresh())
             items = compiler.expressions.array(Var("items", inner.type), {"items": whole.value})
             df, number = _with_number(compiler, whole, n)
-            array = f"slice({items}, 1, CAST(least(greatest({number}, 0), {ARRAY_MAX_ELEMENTS}) AS INT))"
-            return Frame(df.select(f"{array} AS {name}"), Atom(quote(name), term.type, False))
+            return Frame(df.select(f"{taken_sql(items, number)} AS {name}"), Atom(quote(name), term.type, False))
         case OrderBy(source, descending):
             pairs = flat(collected(compiler, source), compiler.columns)
             bound = Var("pairs", source.type)

@@ -21,7 +21,6 @@ from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.evaluation.recursive_functions import calls_python, own_python_functions
 from mrql.algebra.functions import argument_types
 from mrql.algebra.functions.function import resolved
-from mrql.algebra.functions.lists import ARRAY_MAX_ELEMENTS
 from mrql.algebra.functions.operators import only_sql
 from mrql.algebra.functions.recursive_data import Folding
 from mrql.algebra.monoids import PRODUCT, SUM, Aggregate, BagUnion, Fold, ListAppend
@@ -283,8 +282,7 @@ class Expressions:
             case OrderBy():
                 return sorting.ordered_sql(self, term, env)
             case Take(n, source):
-                first = f"CAST(least(greatest({self.sql(n, env)}, 0), {ARRAY_MAX_ELEMENTS}) AS INT)"
-                return f"slice({self.array(source, env)}, 1, {first})"
+                return sorting.taken_sql(self.array(source, env), self.sql(n, env))
             case If(condition, then, otherwise):
                 sides = [cast_array(self.array(side, env), side.type, term.type) for side in (then, otherwise)]
                 return f"if({self.condition(condition, env)}, {sides[0]}, {sides[1]})"

@@ -103,13 +103,10 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
             return f"coalesce({_decimal(v, t, fresh)}, {otherwise})"
         case ty.Basic():
             # Spark takes more texts for a number than the language does.
-            string, form = f"try_variant_get({v}, '$', 'string')", NUMBER_TEXT if t in ty.FRACTIONS else INTEGER_TEXT
+            string, form = f"try_variant_get({v}, '$', 'string')", INTEGER_TEXT if t in INT_RANGES else NUMBER_TEXT
             wrong = f"schema_of_variant({v}) = 'BOOLEAN'"
             wrong += f" OR (schema_of_variant({v}) = 'STRING' AND NOT {is_number_sql(string, form)})"
-            number = f"try_variant_get({v}, '$', '{sql_type(t).lower()}')"
-            if isinstance(t, ty.Basic) and t in INT_RANGES:
-                number, beyond = _whole(v, t)
-                wrong += f" OR {beyond}"
+            number = _whole(v, t) if t in INT_RANGES else f"try_variant_get({v}, '$', '{sql_type(t).lower()}')"
             return f"coalesce(if({wrong}, NULL, {number}), {otherwise})"
         case ty.BagType(item) | ty.ListType(item):
             x = fresh("e")
@@ -119,6 +116,18 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
             return f"CASE WHEN NOT {is_object(v)} THEN {otherwise} ELSE {made} END"
         case _:
             raise InternalError("variants", f"JSON has no values of type {t}")
+
+
+def _whole(v: str, t: ty.Basic) -> str:
+    """The number of a VARIANT as an integer, missing where it is none: for a double that no long holds Spark has the
+    largest, and as an INT it would be rounded, by way of a double."""
+    low, high = INT_RANGES[t]
+    number, double = (f"try_variant_get({v}, '$', '{kind}')" for kind in ("bigint", "double"))
+    least, beyond = (f"{float(end)}D" for end in INT_RANGES[ty.LONG])
+    within = f"(schema_of_variant({v}) <> 'DOUBLE' OR ({double} >= {least} AND {double} < {beyond}))"
+    if t != ty.LONG:
+        within += f" AND {number} BETWEEN {low} AND {high}"
+    return f"if({within}, CAST({number} AS {sql_type(t)}), NULL)"
 
 
 def _decimal(v: str, t: ty.DecimalType, fresh: Fresh) -> str:
@@ -208,18 +217,6 @@ def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
 
 
 # --- rows of JSON files -------------------------------------------------------------------------
-
-
-def _whole(v: str, t: ty.Basic) -> tuple[str, str]:
-    """The number of a VARIANT as an integer, and whether it is a double that no long holds, for which Spark has the
-    largest. As an INT it would be rounded, by way of a double."""
-    low, high = INT_RANGES[t]
-    number, double = (f"try_variant_get({v}, '$', '{kind}')" for kind in ("bigint", "double"))
-    small, large = (float(end) for end in INT_RANGES[ty.LONG])
-    beyond = f"(schema_of_variant({v}) = 'DOUBLE' AND NOT ({double} >= {small}D AND {double} < {large}D))"
-    if t != ty.LONG:
-        number = f"if({number} BETWEEN {low} AND {high}, CAST({number} AS {sql_type(t)}), NULL)"
-    return number, beyond
 
 
 def _read_from_text(variant: str, t: Type, fresh: Fresh, read: TextReader = value_of) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mrql.algebra import types as ty
 from mrql.algebra.functions.decimals import NEGATED
 from mrql.algebra.functions.function import fails
+from mrql.algebra.functions.lists import ARRAY_MAX_ELEMENTS
 from mrql.algebra.functions.time_parsing import moment_sql
 from mrql.algebra.terms import Lit, OrderBy, Prim, element_type, pair_type
 from mrql.algebra.types import Type
@@ -22,6 +23,11 @@ from mrql.runtime.spark.expressions.literals import place
 
 if TYPE_CHECKING:
     from mrql.runtime.spark.expressions.expressions import Environment, Expressions
+
+
+def taken_sql(items: str, count: str) -> str:
+    """The first elements of an array: none where it is missing how many, and all where there are not as many."""
+    return f"slice({items}, 1, CAST(least(greatest({count}, 0), {ARRAY_MAX_ELEMENTS}) AS INT))"
 
 
 def ordered_sql(expressions: Expressions, term: OrderBy, env: Environment) -> str:

@@ -167,9 +167,8 @@ def test_what_spark_notes_is_on_the_disk_before_a_commit(
         assert view.follow(left=stream, trigger={"availableNow": True}).awaitTermination(120)
     kept = tmp_path / "state" / "streaming" / "left"
     commit = next(n for n, path in enumerate(done) if path.name.startswith("manifest-"))
-    assert {kept / "offsets" / "0", kept / "offsets", kept / "sources" / "0" / "0", kept / "metadata"} <= {
-        *done[:commit]
-    }
+    noted = ("offsets/0", "offsets", "sources/0/0", "metadata")
+    assert {kept / name for name in noted} <= {*done[:commit]}
 
 
 @pytest.mark.wide
