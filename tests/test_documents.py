@@ -7,12 +7,10 @@ run is named, with the reason. The other documents are run by tests of their own
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import shlex
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,7 @@ from mrql.runtime.checkpoint.store import READ
 from mrql.runtime.sinks.places import place_at
 from mrql.runtime.sources.source import CONNECTORS
 from tests.bad_input.situations import put
-from tests.support.documents import DOCS, Block, blocks
+from tests.support.documents import DOCS, Block, blocks, run_command
 from tests.support.postgresql import Server
 
 ROOT = DOCS.parent
@@ -71,13 +69,7 @@ def block(document: str, begins: str) -> Block:
 
 def run(line: str, home: Path, *more: str) -> str:
     """What a command says, on either of its outputs, in a directory."""
-    words = shlex.split(line)
-    words[:1] = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "mrql"]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [*words, *more], cwd=home, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    return done.stdout
+    return run_command(line, home, *more, stderr=subprocess.STDOUT).stdout
 
 
 def session(shown: Block) -> list[tuple[str, list[str]]]:

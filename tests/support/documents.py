@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -49,6 +53,15 @@ def blocks(document: str) -> list[Block]:
             found.append(Block(kind, name, "".join(within)))
             within = None
     return found
+
+
+def run_command(line: str, home: Path, *more: str, stderr: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    """Runs a line of a document in a directory, `python` and `mrql` being those of the tests."""
+    program, *words = shlex.split(line)
+    known = {"python": [sys.executable], "mrql": [sys.executable, "-m", "mrql"]}
+    env = os.environ | {"PYTHONPATH": str(DOCS.parent)}
+    command = [*known[program], *words, *more]
+    return subprocess.run(command, cwd=home, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
 
 def write_files(found: Iterable[Fence], directory: Path) -> None:

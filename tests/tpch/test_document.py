@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.documents import DOCS, blocks
+from tests.support.documents import DOCS, blocks, run_command
 
 ROOT = DOCS.parent
 
@@ -30,9 +26,6 @@ def test_the_commands(tmp_path: Path) -> None:
 
 def call(command: str, home: Path) -> str:
     """What a command puts out; it has to end well."""
-    program, *words = shlex.split(command)
-    known = {"python": [sys.executable], "mrql": [sys.executable, "-m", "mrql"]}
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([*known[program], *words], cwd=home, env=env, capture_output=True, text=True)
+    done = run_command(command, home)
     assert done.returncode == 0, done.stderr
     return done.stdout
