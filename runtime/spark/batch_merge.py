@@ -10,7 +10,7 @@ from mrql.rewrite.plan.plan import DerivedStream
 from mrql.runtime.engine.stopwatch import timed
 from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
 from mrql.runtime.spark.maintenance.loops.iteration import Rounds
-from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.maintenance.snapshot import StatesBefore
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.view_states import ViewStates
@@ -25,61 +25,60 @@ class BatchMerge:
         self.computing = computing
         self.rounds = Rounds(self.plan, states.deltas, self._merge, computing, states.savepoint)
 
-    def go_through(self, changes: dict[str, Frame], *, starting: bool = False) -> None:
+    def go_through(self, changes: dict[str, Frame], *, is_start: bool = False) -> None:
         """Merges a batch stage by stage; how a stage changes what is derived from it is a batch for those after it.
 
-        A view that starts has states of static tables, and values of nothing, such as totals: what is derived from
-        those is new.
+        A view has at its start states of static tables, and values of nothing, such as totals: what is derived
+        from those is new.
         """
-        before, changed = self.states.transaction.before, self.states.transaction.changed
-        merge = partial(self._merge, before=before, moved=changed, starting=starting)
+        before = StatesBefore(self.states.transaction.before, is_start)
+        changed = self.states.transaction.changed
+        merge = partial(self._merge, before=before, moved=changed)
         merged: frozenset[str] = frozenset()
         for loop, carried in zip(self.plan.feedbacks, self.states.carried, strict=True):
-            merged |= self.rounds.carry_over(loop, carried, merged, changes, before, merge, changed, starting=starting)
+            merged |= self.rounds.carry_over(loop, carried, merged, changes, before, merge, changed)
         merge({state.stage.name for state in self.states.stages} - merged, changes)
 
     def _merge(
         self,
         names: Collection[str],
         changes: dict[str, Frame],
-        before: list[Snapshot],
+        before: StatesBefore,
         moved: set[str],
-        *,
-        starting: bool = False,
     ) -> None:
         """Merges a batch into some stages; how what is derived from them changes is added to it.
 
         Those that have changed since `before` are in `moved`, and are added to it.
         """
         # The steps of a loop, which have a set of their own, are computed when they are planned as a whole.
-        at_once = moved is self.states.transaction.changed and not starting
+        at_once = moved is self.states.transaction.changed and not before.is_start
         for state in self.states.stages:
             if state.stage.name not in names:
                 continue
             for derived in self.plan.derived_for(state.stage):
-                if self._is_changed(derived, changes, moved, starting=starting):
-                    changes[derived.name] = self._change_of(derived, before, starting=starting)
+                if self._is_changed(derived, changes, moved, is_start=before.is_start):
+                    changes[derived.name] = self._change_of(derived, before)
                     if at_once:
                         self.computing.go_on()
-            if self.step(state, changes, before, starting=starting):
+            if self.step(state, changes, before):
                 moved.add(state.stage.name)
                 if at_once:
                     self.computing.go_on()
 
     def _is_changed(
-        self, derived: DerivedStream, changes: Collection[str], moved: Collection[str], *, starting: bool
+        self, derived: DerivedStream, changes: Collection[str], moved: Collection[str], *, is_start: bool
     ) -> bool:
         """Whether it is not known yet how a derived stream changes, and it does."""
-        of_nothing = starting and self.states.circuit.derived[derived.name].of_all.rule is not Rule.KEYS
+        of_nothing = is_start and self.states.circuit.derived[derived.name].of_all.rule is not Rule.KEYS
         is_new = derived.name not in changes and derived.loop is None
         return is_new and (of_nothing or not derived.reads.isdisjoint(moved))
 
-    def _change_of(self, derived: DerivedStream, before: list[Snapshot], *, starting: bool) -> Frame:
+    def _change_of(self, derived: DerivedStream, before: StatesBefore) -> Frame:
         """How a derived stream changes, but for what is withheld."""
         with timed(self.states.transaction.milliseconds, derived.name):
             if derived.name in self.states.residual_changes:
-                return self.states.residual_changes[derived.name].passed_on(before, starting=starting)
-            change = self.states.deltas.since(self.states.circuit.derived[derived.name], before, starting=starting)
+                return self.states.residual_changes[derived.name].passed_on(before)
+            change = self.states.deltas.since(self.states.circuit.derived[derived.name], before)
         return self.for_readers(derived, change)
 
     def for_readers(self, derived: DerivedStream, change: Frame) -> Frame:
@@ -91,18 +90,18 @@ class BatchMerge:
         kept.passed_on.append((derived.name, kept.changes[-1]))
         return shared
 
-    def step(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool) -> bool:
+    def step(self, state: StageState, changes: dict[str, Frame], before: StatesBefore) -> bool:
         """Merges a batch into a state, round and round where the state reads what is made from it; says whether there
         was anything to merge."""
         transaction = self.states.transaction
         is_first = state.stage.name not in transaction.changed
         with timed(transaction.milliseconds, state.stage.name):
-            stepped = state.step(changes, starting=starting and is_first)
+            stepped = state.step(changes, is_start=before.is_start and is_first)
         if not stepped:
             return False
         transaction.changed.add(state.stage.name)
         recursive = self.plan.recursion_of(state.stage)
-        found = None if recursive is None else self.rounds.run_to_fixpoint(state, recursive, before, starting=starting)
+        found = None if recursive is None else self.rounds.run_to_fixpoint(state, recursive, before)
         if recursive is not None and found is not None:
             changes[recursive.name] = found
         return True

@@ -12,7 +12,7 @@ from mrql.rewrite.plan.plan import DerivedStream
 from mrql.runtime.spark.batch_merge import BatchMerge
 from mrql.runtime.spark.maintenance.input_rows import without_passing
 from mrql.runtime.spark.maintenance.join_inputs import InputState
-from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.maintenance.snapshot import StatesBefore
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.view_states import ViewStates
 
@@ -29,7 +29,8 @@ class Rebuild:
         """Builds them from the rows that have arrived so far."""
         plan, transaction = self.states.plan, self.states.transaction
         changes = self._all_rows(arrived)
-        transaction.before = before = self.states.snapshots()
+        transaction.before = self.states.snapshots()
+        before = StatesBefore(transaction.before, is_start=True)
         self._record(changes)
         built: frozenset[str] = frozenset()
         for loop, carried in zip(plan.feedbacks, self.states.carried, strict=True):
@@ -40,9 +41,7 @@ class Rebuild:
                     each.restore()
             else:
                 build = partial(self._build, before=before)
-                below = self.merge.rounds.carry_over(
-                    loop, carried, built, changes, before, build, transaction.changed, starting=True
-                )
+                below = self.merge.rounds.carry_over(loop, carried, built, changes, before, build, transaction.changed)
             built |= below
         self._build({state.stage.name for state in self.states.stages} - built, changes, before)
         self._share_inputs()
@@ -66,14 +65,14 @@ class Rebuild:
                 if ledger.stream in self.states.plan.keyed:
                     changes[ledger.stream] = left
 
-    def _build(self, names: Collection[str], changes: dict[str, Frame], before: list[Snapshot]) -> None:
+    def _build(self, names: Collection[str], changes: dict[str, Frame], before: StatesBefore) -> None:
         """Makes those of some states that are not kept from all rows of what they read."""
         for state in self.states.stages:
             if state.stage.name in names and state.stage.name not in self.kept:
                 for derived in self.states.plan.derived_for(state.stage):
                     if derived.name not in changes:
                         changes[derived.name] = self.merge.for_readers(derived, self._passed_on_so_far(derived))
-                self.merge.step(state, changes, before, starting=True)
+                self.merge.step(state, changes, before)
 
     def _passed_on_so_far(self, derived: DerivedStream) -> Frame:
         """All rows of a derived stream that stages have been given."""

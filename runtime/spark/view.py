@@ -162,7 +162,7 @@ class SparkView:
 
     def _start(self) -> None:
         with settings(self.spark, self.settings), translated(self.source):
-            self.merge.go_through({}, starting=True)
+            self.merge.go_through({}, is_start=True)
             self.complete()
 
     def resume(self, kept: Collection[str], arrived: Mapping[str, Frame]) -> None:

@@ -20,7 +20,7 @@ from mrql.runtime.spark.compiler.comparison import compared
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
-from mrql.runtime.spark.maintenance.snapshot import Snapshot, Touched
+from mrql.runtime.spark.maintenance.snapshot import Snapshot, StatesBefore, Touched
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.maintenance.transaction import Temporaries
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, fitted, flat, netted, retracting, signed, union
@@ -71,7 +71,7 @@ class Deltas:
         compiler = self._compiler(term, self._now(), self.columns)
         return self.added([_side(compiler, term, 1)], element_type(term))
 
-    def of_keys(self, rules: DeltaRules, before: list[Snapshot] | None = None) -> OfKeys | None:
+    def of_keys(self, rules: DeltaRules, before: StatesBefore | None = None) -> OfKeys | None:
         """What a term has now of the keys that were touched since `before`, or of all; None where a key may have
         several elements, or they are not made of the keys of one state."""
         stage = rules.one_by_key
@@ -81,7 +81,7 @@ class Deltas:
         now = self._now()[index]
         if now.keys is None or now.groups is None:
             return None
-        touched = None if before is None else Touched(before[index], now)
+        touched = None if before is None or before.is_start else Touched(before.snapshots[index], now)
         if touched is None:
             rows, bag = None, now.view()
         elif touched.rows is None:
@@ -101,27 +101,29 @@ class Deltas:
         columns = [name for name, _ in output_columns(sides[0].value)]
         return whole.aggregate(columns, ["sum(weight) AS weight"]).where("weight <> 0")
 
-    def since(self, rules: DeltaRules, before: list[Snapshot], *, starting: bool = False) -> Frame:
+    def since(self, rules: DeltaRules, before: StatesBefore) -> Frame:
         """How what is derived from states has changed since `before`, as rows with a weight; what is no change is not
         among them."""
-        after, item = self._now(), element_type(rules.term)
-        if starting:
+        after, were, item = self._now(), before.snapshots, element_type(rules.term)
+        if before.is_start:
             # Before there is anything, what there is now is the change, and its rows are all there.
-            side, *others = self._before_and_after(rules, after, before, self.columns)
-            cancels = not others and not self._has_only_grown(rules, after, before)
+            side, *others = self._before_and_after(rules, after, were, self.columns)
+            cancels = not others and not self._has_only_grown(rules, after, were)
             sides = [side]
         else:
-            sides = self._sides(rules, after, before, self.columns)
-            cancels = self._may_cancel(rules, after, before, len(sides))
+            sides = self._sides(rules, after, were, self.columns)
+            cancels = self._may_cancel(rules, after, were, len(sides))
         return self.added(sides, item) if cancels else self._together(sides, item)
 
-    def rows_since(self, rules: DeltaRules, before: list[Snapshot]) -> Frame:
+    def rows_since(self, rules: DeltaRules, before: StatesBefore) -> Frame:
         """The same for what adds up equal rows itself: what is no change may be among them, come and gone."""
-        return self._together(self._sides(rules, self._now(), before, self.columns), element_type(rules.term))
+        sides = self._sides(rules, self._now(), before.snapshots, self.columns)
+        return self._together(sides, element_type(rules.term))
 
-    def sides_since(self, rules: DeltaRules, before: list[Snapshot]) -> list[Frame]:
+    def sides_since(self, rules: DeltaRules, before: StatesBefore) -> list[Frame]:
         """The rows of `rows_since` as some frames with values of one layout, each as the states have it."""
-        return fitted(self._sides(rules, self._now(), before, self.columns), element_type(rules.term))
+        sides = self._sides(rules, self._now(), before.snapshots, self.columns)
+        return fitted(sides, element_type(rules.term))
 
     def _may_cancel(self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot], sides: int) -> bool:
         """Whether rows of a change may be taken away by others of it. To add them up as they are would round sums, and

@@ -203,6 +203,19 @@ class Snapshot:
         return merged.where("here").select(*keys, *types, f"b{index}")
 
 
+@attrs.frozen
+class StatesBefore:
+    """The states as they were, with which is compared what a batch, or a step of one, has made of them."""
+
+    snapshots: list[Snapshot]
+    is_start: bool = False
+    """Whether the view starts with the batch: there was nothing before it, so that all that there is now is new."""
+
+    def but_for(self, index: int, snapshot: Snapshot) -> StatesBefore:
+        """The same with one state as it was at another time."""
+        return attrs.evolve(self, snapshots=[*self.snapshots[:index], snapshot, *self.snapshots[index + 1 :]])
+
+
 class Touched:
     """The keys of a stage that a batch has touched, with their values before it and after it.
 

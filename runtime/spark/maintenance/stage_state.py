@@ -94,9 +94,9 @@ class StageState:
 
     # --- a batch ------------------------------------------------------------------------------
 
-    def step(self, deltas: Mapping[str, Frame], *, starting: bool = False) -> bool:
-        """Merges a batch, or a step of one, into the state; nothing is computed until an action asks for it. A state
-        that is `starting` also gets what no stream changes, that is the feeds over static tables alone.
+    def step(self, deltas: Mapping[str, Frame], *, is_start: bool = False) -> bool:
+        """Merges a batch, or a step of one, into the state; nothing is computed until an action asks for it. At its
+        start a state also gets what no stream changes, that is the feeds over static tables alone.
 
         Returns whether there was anything to merge.
         """
@@ -105,7 +105,7 @@ class StageState:
         for i, feed in enumerate(self.stage.feeds):
             reads = feed.rows.inputs
             changed = {r.label: delta for name, delta in deltas.items() for r in reads if r.stream == name}
-            if changed or (starting and not feed.rows.inputs):
+            if changed or (is_start and not feed.rows.inputs):
                 shares += self._shares(i, feed, changed)
         self._merge(shares)
         return bool(shares)

@@ -25,7 +25,7 @@ from mrql.runtime.spark.maintenance.loops.element_groups import (
     table_of,
 )
 from mrql.runtime.spark.maintenance.loops.key_comparison import against, elements_of_keys
-from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.maintenance.snapshot import StatesBefore
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.relation.relation import Relation, union_all
 from mrql.runtime.spark.state import compaction
@@ -151,7 +151,7 @@ class FeedbackState:
 
     # --- what is pending ----------------------------------------------------------------------
 
-    def compare(self, before: list[Snapshot], *, starting: bool = False) -> None:
+    def compare(self, before: StatesBefore) -> None:
         """Compares what the step makes now with what was fed.
 
         All that matters is fed back, as long as there are steps. So what did not change since `before` does not matter
@@ -162,7 +162,7 @@ class FeedbackState:
         if now is not None:
             # What the loop begins with may be nothing that the step makes anything of.
             groups = self._groups(against(self._fed_so_far(), now, self.ledger, self.begun))
-        elif starting:
+        elif before.is_start:
             groups = self._pending_since([self.changes.whole(self.feedback.value)])
         else:
             groups = self._pending_since(self.changes.sides_since(self._value, before))
@@ -176,7 +176,7 @@ class FeedbackState:
         """How what a step makes of the bag follows the states."""
         return self.changes.circuit.values[self.name]
 
-    def _of_keys(self, before: list[Snapshot] | None = None) -> OfKeys | None:
+    def _of_keys(self, before: StatesBefore | None = None) -> OfKeys | None:
         return elements_of_keys(self.changes, self.ledger, self._value, before)
 
     def _groups(self, different: Relation) -> Relation:

@@ -17,7 +17,7 @@ from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
 from mrql.runtime.spark.maintenance.deltas import Deltas
 from mrql.runtime.spark.maintenance.loops.feedback import FeedbackState
 from mrql.runtime.spark.maintenance.loops.semi_naive import SemiNaiveRun
-from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.maintenance.snapshot import StatesBefore
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.state.run import Run
@@ -29,8 +29,8 @@ class Rounds:
 
     plan: Plan
     changes: Deltas
-    merge: Callable[[Collection[str], dict[str, Frame], list[Snapshot], set[str]], None]
-    """Merges a batch of changes into some stages, since some snapshots, and notes those that have changed."""
+    merge: Callable[[Collection[str], dict[str, Frame], StatesBefore, set[str]], None]
+    """Merges a batch of changes into some stages, and notes those that have changed."""
     computing: BackgroundJobs
     """Computes what is kept of the changes, and the states."""
     savepoint: Callable[[Sequence[object]], Callable[[], None]]
@@ -39,19 +39,17 @@ class Rounds:
 
     # --- stages that read what is made from them ----------------------------------------------
 
-    def run_to_fixpoint(
-        self, state: StageState, recursive: DerivedStream, before: list[Snapshot], *, starting: bool
-    ) -> Frame | None:
+    def run_to_fixpoint(self, state: StageState, recursive: DerivedStream, before: StatesBefore) -> Frame | None:
         """Takes the changes of what is made from a state back to it, those with the earliest time first, until there
         are none. Returns all of them; None where there are none.
 
         Raises: UserError when that takes more steps than it may.
         """
-        going = SemiNaiveRun(self.changes, state, recursive, [*before], starting)
+        going = SemiNaiveRun(self.changes, state, recursive, before)
         while True:
             pending, following = going.pending, going.following if going.is_foreseen else None
             goes_on = partial(_is_any, [] if following is None else [following.run])
-            speculative = following is not None and not starting
+            speculative = following is not None and not before.is_start
             if not self._stepped(goes_on, going.take_back_following, speculative=speculative, changed=[going]):
                 if not pending.run.rows:
                     return going.all_found()
@@ -65,11 +63,9 @@ class Rounds:
         carried: Sequence[FeedbackState],
         merged: Collection[str],
         changes: dict[str, Frame],
-        before: list[Snapshot],
+        before: StatesBefore,
         merge: Callable[[Collection[str], dict[str, Frame]], None],
         stepped: Collection[str],
-        *,
-        starting: bool,
     ) -> frozenset[str]:
         """Merges a batch into the stages of a loop that were not `merged` yet, and feeds back what that changes.
 
@@ -87,7 +83,7 @@ class Rounds:
                     self.changes.sides_since(self.changes.circuit.starts[each.name], before)
                 )
         merge(below - starts - {*merged}, changes)
-        self._feed_back(loop, carried, inside, before, starting=starting)
+        self._feed_back(loop, carried, inside, before)
         # What is derived from the loop's stages has changed with each of its steps.
         for derived in self.plan.derived:
             if derived.reads & inside:
@@ -99,9 +95,7 @@ class Rounds:
         loop: Feedbacks,
         carried: Sequence[FeedbackState],
         inside: Collection[str],
-        before: list[Snapshot],
-        *,
-        starting: bool,
+        before: StatesBefore,
     ) -> None:
         """Feeds back what a batch has changed of a loop's bags, step by step, as far as it matters.
 
@@ -109,8 +103,8 @@ class Rounds:
         """
         with self.changes.columns.apart("r__"):
             for each in carried:
-                each.compare(before, starting=starting)
-        taken, likely = 1, 0 if starting else max(len(each.expected) for each in carried)
+                each.compare(before)
+        taken, likely = 1, 0 if before.is_start else max(len(each.expected) for each in carried)
         step = partial(self._step, carried, inside)
         while taken < loop.steps:
             goes_on = partial(_is_any, [each.offered for each in carried if each.offered is not None])
@@ -127,7 +121,7 @@ class Rounds:
     def _step(self, carried: Sequence[FeedbackState], inside: Collection[str]) -> None:
         """Feeds back what matters of a loop's bags, and compares what comes of it with what was fed."""
         with self.changes.columns.apart("r__"):
-            earlier = [state.snapshot() for state in self.changes.states]
+            earlier = StatesBefore([state.snapshot() for state in self.changes.states])
             self.merge(inside, {each.name: each.feed_back() for each in carried}, earlier, set())
             for each in carried:
                 each.compare(earlier)

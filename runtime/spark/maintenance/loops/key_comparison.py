@@ -13,12 +13,12 @@ from mrql.rewrite.plan.delta_rules import DeltaRules
 from mrql.runtime.spark.maintenance.deltas import Deltas, OfKeys
 from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.loops.element_groups import ElementGroups, element_groups_of, table_of
-from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.maintenance.snapshot import StatesBefore
 from mrql.runtime.spark.relation.relation import Relation, union_all
 
 
 def elements_of_keys(
-    changes: Deltas, ledger: Ledger, rules: DeltaRules, before: list[Snapshot] | None = None
+    changes: Deltas, ledger: Ledger, rules: DeltaRules, before: StatesBefore | None = None
 ) -> OfKeys | None:
     """What a term has now of the keys that were touched since `before`, or of all; None where these are not what tells
     its elements from others."""

@@ -16,7 +16,7 @@ from mrql.rewrite.plan.plan import DerivedStream
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import part, to_sql
 from mrql.runtime.spark.maintenance.deltas import Deltas
-from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.maintenance.snapshot import StatesBefore
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.relation.frame import Frame, signed
 from mrql.runtime.spark.state import compaction
@@ -38,9 +38,8 @@ class SemiNaiveRun:
     changes: Deltas
     state: StageState
     recursive: DerivedStream
-    earlier: list[Snapshot]
+    earlier: StatesBefore
     """The states before what was taken back last."""
-    starting: bool
     time: int | None = None
     """The time of what was taken back last."""
     found: list[Frame] = attrs.Factory(list)
@@ -91,7 +90,7 @@ class SemiNaiveRun:
             if len(self.found) > compaction.ADDED_MAX_RUNS:
                 self.found = [self._kept(self.changes.added(self.found, self._item)).frame]
             self.left = [self.pending.frame, signed(facts.frame, -1, Expressions())]
-            self.earlier[self.changes.states.index(self.state)] = self.state.snapshot()
+            self.earlier = self.earlier.but_for(self.changes.states.index(self.state), self.state.snapshot())
             self.state.step({self.recursive.name: facts.frame})
             self._look()
 
@@ -101,7 +100,7 @@ class SemiNaiveRun:
         if self.left:
             change = self.changes.added([*self.left, self.changes.rows_since(rules, self.earlier)], self._item)
         else:
-            change = self.changes.since(rules, self.earlier, starting=self.starting)
+            change = self.changes.since(rules, self.earlier)
         self.pending = self._kept(change)
         self.following = None if self.time is None else self._at(self._next)
 

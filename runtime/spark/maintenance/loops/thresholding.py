@@ -29,7 +29,7 @@ from mrql.runtime.spark.maintenance.loops.element_groups import (
     table_of,
 )
 from mrql.runtime.spark.maintenance.loops.key_comparison import against, elements_of_keys
-from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.maintenance.snapshot import StatesBefore
 from mrql.runtime.spark.relation.frame import Frame, signed
 from mrql.runtime.spark.relation.relation import Relation, union_all
 from mrql.runtime.spark.state.run import Run
@@ -48,14 +48,14 @@ class ResidualChanges:
 
     # --- a batch ------------------------------------------------------------------------------
 
-    def passed_on(self, before: list[Snapshot], *, starting: bool = False) -> Frame:
+    def passed_on(self, before: StatesBefore) -> Frame:
         """What matters of how the stream has changed since `before`, and of what was withheld then."""
         rules = self._rules
-        now = self._of_keys(None if starting else before)
+        now = self._of_keys(before)
         if now is not None:
             return self._passed_on_of_keys(now)
-        if starting:
-            return self._passed_on([self.changes.since(rules, before, starting=True)])
+        if before.is_start:
+            return self._passed_on([self.changes.since(rules, before)])
         return self._passed_on(self.changes.sides_since(rules, before))
 
     def _passed_on(self, change: Sequence[Frame]) -> Frame:
@@ -81,7 +81,7 @@ class ResidualChanges:
     def _rules(self) -> DeltaRules:
         return self.changes.circuit.derived[self.derived.name]
 
-    def _of_keys(self, before: list[Snapshot] | None = None) -> OfKeys | None:
+    def _of_keys(self, before: StatesBefore | None = None) -> OfKeys | None:
         return elements_of_keys(self.changes, self.ledger, self._rules, before)
 
     def _kept(self, rows: Relation) -> Relation:

@@ -18,6 +18,7 @@ from mrql.rewrite.plan.delta_rules import row_by_row
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.jvm import executed_plan
+from mrql.runtime.spark.maintenance.snapshot import StatesBefore
 from mrql.runtime.spark.session.session import settings
 from tests.runtime.spark.test_plan_shape import NODE
 from tests.support.histories import Batch
@@ -208,7 +209,9 @@ def plan_of_change(spark: SparkSession, text: str) -> str:
         (derived,) = view._view.plan.derived
         step = view._view.advance({"T": query.frame("T", rows.where("_2 > 5"), spark)})
         with settings(spark, view._view.settings):
-            change = view._view.states.deltas.since(view._view.circuit.derived[derived.name], step._before)
+            change = view._view.states.deltas.since(
+                view._view.circuit.derived[derived.name], StatesBefore(step._before)
+            )
             plan = executed_plan(change.df.dataframe(spark))
         view._view.rollback()
     return plan
