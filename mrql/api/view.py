@@ -286,10 +286,10 @@ class View:
     def _putting(self, deliver: Callable[[DataFrame, int], object]) -> Callable[[BatchResult], None]:
         number = self._batches
 
-        def put(step: BatchResult) -> None:
+        def put(result: BatchResult) -> None:
             self._is_delivering = True
             try:
-                deliver(self._as_told(step.lazily(step.changes), number), number)
+                deliver(self._as_told(result.lazily(result.changes), number), number)
             finally:
                 self._is_delivering = False
 

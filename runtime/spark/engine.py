@@ -36,14 +36,14 @@ from mrql.runtime.streaming.stream_loop import Put, Sizes
 class SparkAnswer:
     """The answer after a batch that is planned."""
 
-    step: BatchResult
+    result: BatchResult
     type: Type
 
     def snapshot(self) -> SparkRows:
-        return SparkRows(self.step.snapshot(), self.type)
+        return SparkRows(self.result.snapshot(), self.type)
 
     def changes(self) -> SparkRows:
-        return SparkRows(self.step.changes(), self.type, changes=True)
+        return SparkRows(self.result.changes(), self.type, changes=True)
 
 
 class SparkEngine:
@@ -92,9 +92,9 @@ class SparkEngine:
     def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
         with self._translated(batch):
             try:
-                step = self.view.advance(self._frames(batch))
+                result = self.view.advance(self._frames(batch))
                 # The states are computed by the same action that puts out the answer.
-                put(SparkAnswer(step, self.view.plan.answer.type))
+                put(SparkAnswer(result, self.view.plan.answer.type))
                 self.view.complete(counting=True)
             except BaseException as error:
                 with unless_stopped():

@@ -186,17 +186,17 @@ class SparkView:
             self.require_open()
             try:
                 with settings(self.spark, self.settings):
-                    step = self.advance(deltas)
+                    result = self.advance(deltas)
                     self.compute()
                 if deliver is not None:
-                    deliver(step)  # in the settings of whoever calls
+                    deliver(result)  # in the settings of whoever calls
                 # It counts from then on, and nothing is asked of Spark any more that could be interrupted.
                 self.commit()
             except BaseException as error:
                 self.give_up(error)
                 raise
-        self.last = step
-        return step.lazily(step.changes)
+        self.last = result
+        return result.lazily(result.changes)
 
     def advance(self, deltas: Mapping[str, Frame]) -> BatchResult:
         """Plans a batch: its states are there to be read. While it is planned Spark begins to compute them; the rest is

@@ -101,32 +101,32 @@ class StageState:
         Returns whether there was anything to merge.
         """
         self.steps += 1
-        shares = []
+        feed_deltas = []
         for i, feed in enumerate(self.stage.feeds):
             reads = feed.rows.inputs
             changed = {r.label: delta for name, delta in deltas.items() for r in reads if r.stream == name}
             if changed or (is_start and not feed.rows.inputs):
-                shares += self._shares(i, feed, changed)
-        self._merge(shares)
-        return bool(shares)
+                feed_deltas += self._feed_deltas(i, feed, changed)
+        self._merge(feed_deltas)
+        return bool(feed_deltas)
 
-    def _shares(self, index: int, feed: Feed, changed: Mapping[str, Frame]) -> list[FeedDelta]:
+    def _feed_deltas(self, index: int, feed: Feed, changed: Mapping[str, Frame]) -> list[FeedDelta]:
         if len(feed.rows.inputs) <= 1:
-            return [self._share(index, feed, changed)]
+            return [self._feed_delta(index, feed, changed)]
         versions = {read.label: self._versions(index, read, changed.get(read.label)) for read in feed.rows.inputs}
         # A change that is known sooner is joined with the others as they were, and so need not wait for them.
         labels = [*changed, *(label for label in versions if label not in changed)]
         form = self.circuit.of_feed(self.stage.name, index).form
         if form is DeltaForm.THERE:
             versions = self._there(index, feed, changed, versions)
-        shares = []
+        feed_deltas = []
         for choice in form.choices(tuple(label in changed for label in labels)):
             chosen = {label: versions[label][which] for label, which in zip(labels, choice, strict=True)}
             present = {name: frame for name, frame in chosen.items() if frame is not None}
             if len(present) == len(chosen):  # a join with nothing is nothing
                 source = next(label for label, which in zip(labels, choice, strict=True) if which in CHANGES)
-                shares.append(self._share(index, feed, present, source))
-        return shares
+                feed_deltas.append(self._feed_delta(index, feed, present, source))
+        return feed_deltas
 
     def _there(
         self, index: int, feed: Feed, changed: Mapping[str, Frame], versions: Mapping[str, Versions]
@@ -137,7 +137,9 @@ class StageState:
             return {label: state.there(changed=label in changed) for label, state in inputs.items()}
         return {label: only_grown(version) for label, version in versions.items()}
 
-    def _share(self, index: int, feed: Feed, sources: Mapping[str, Frame], changed: str | None = None) -> FeedDelta:
+    def _feed_delta(
+        self, index: int, feed: Feed, sources: Mapping[str, Frame], changed: str | None = None
+    ) -> FeedDelta:
         compiler = self._compiler(sources)
         frame = compiler.bag(feed.rows.for_batch(changed))
         pair = frame.value.type
@@ -216,27 +218,27 @@ class StageState:
         assert self.keys is not None
         return self.keys.columns(key) if self.stage.shape is Shape.KEYED else []
 
-    def _merge(self, shares: list[FeedDelta]) -> None:
-        if not shares:
+    def _merge(self, feed_deltas: list[FeedDelta]) -> None:
+        if not feed_deltas:
             return
-        self.keys = self.keys or Keys(shares[0].key, "k")
+        self.keys = self.keys or Keys(feed_deltas[0].key, "k")
         if self.stage.shape is not Shape.BAG:
-            self._merge_groups(shares)
+            self._merge_groups(feed_deltas)
         for i, component in enumerate(self.stage.components):
             if isinstance(component.monoid, BagUnion):
-                self._merge_bag(i, component, shares)
+                self._merge_bag(i, component, feed_deltas)
 
-    def _merge_groups(self, shares: list[FeedDelta]) -> None:
+    def _merge_groups(self, feed_deltas: list[FeedDelta]) -> None:
         if self.groups is None:
             self.groups = self.new_groups()
         self.groups.changed_in = self.steps
-        self.groups.shrinks |= any(share.shrinks for share in shares)
+        self.groups.shrinks |= any(delta.shrinks for delta in feed_deltas)
         together = Access.SPARSE in self.groups.access and bool(self.groups.schema.keys) and bool(self.groups.runs)
         if together:
             # Each is likely to be of few rows: to move and to add up those of each by themselves costs more than these.
-            changes = self._changes_together(self.groups, shares)
+            changes = self._changes_together(self.groups, feed_deltas)
         else:
-            changes = union_all([self._group_changes(share) for share in shares])
+            changes = union_all([self._group_changes(delta) for delta in feed_deltas])
         changes = self.groups.partitioned(changes)
         self.groups.update(changes, by_key=together)
 
@@ -261,26 +263,26 @@ class StageState:
         feeds = (i for i, feed in enumerate(self.stage.feeds) if component in dict(feed.units))
         return " OR ".join(f"n{i} <> 0" for i in feeds)
 
-    def _changes_together(self, table: Table, shares: list[FeedDelta]) -> Relation:
-        """The change that all shares make: by key, its supports and its components, added up from their rows."""
+    def _changes_together(self, table: Table, feed_deltas: list[FeedDelta]) -> Relation:
+        """The change that all feeds make: by key, its supports and its components, added up from their rows."""
         rows = []
-        for share in shares:
-            df, measures = self._measures(share, f"CAST({share.frame.weight or 1} AS BIGINT)", one_by_one=True)
-            rows.append(df.select(*self._key_columns(share.key), *measures))
+        for delta in feed_deltas:
+            df, measures = self._measures(delta, f"CAST({delta.frame.weight or 1} AS BIGINT)", one_by_one=True)
+            rows.append(df.select(*self._key_columns(delta.key), *measures))
         return union_all(rows).aggregate(table.schema.keys, table.schema.added_up)
 
-    def _group_changes(self, share: FeedDelta) -> Relation:
-        """The change that one share makes: by key, its support and its components, nulls for those of other feeds."""
-        weight = share.frame.weight
+    def _group_changes(self, delta: FeedDelta) -> Relation:
+        """The change that one feed makes: by key, its support and its components, nulls for those of other feeds."""
+        weight = delta.frame.weight
         counted = "count(1)" if weight is None else f"coalesce(sum({weight}), 0L)"
-        df, measures = self._measures(share, counted)
-        return df.aggregate(self._key_columns(share.key), measures)
+        df, measures = self._measures(delta, counted)
+        return df.aggregate(self._key_columns(delta.key), measures)
 
-    def _measures(self, share: FeedDelta, counted: str, *, one_by_one: bool = False) -> tuple[Relation, list[str]]:
+    def _measures(self, delta: FeedDelta, counted: str, *, one_by_one: bool = False) -> tuple[Relation, list[str]]:
         """The columns of the groups but their keys: how often rows count, and what they are worth as often as that,
         all together or `one_by_one`; over the rows, where need be with columns more."""
-        units = share.units
-        supports = [f"{counted if i == share.feed else '0L'} AS n{i}" for i in range(len(self.stage.feeds))]
+        units = delta.units
+        supports = [f"{counted if i == delta.feed else '0L'} AS n{i}" for i in range(len(self.stage.feeds))]
         values: list[str] = []
         named: list[str] = []
         for i, component in enumerate(self.stage.components):
@@ -288,26 +290,26 @@ class StageState:
                 continue
             own = sum_columns.columns(i, component)
             if i in units:
-                worth = self._worth(share, i, component, units[i], named, one_by_one=one_by_one)
+                worth = self._worth(delta, i, component, units[i], named, one_by_one=one_by_one)
             else:
                 worth = [f"CAST(NULL AS {sql_type(column.type)})" for column in own.values()]
             values += [f"{value} AS {name}" for name, value in zip(own, worth, strict=True)]
-        df = share.frame.df.select("*", *named) if named else share.frame.df
+        df = delta.frame.df.select("*", *named) if named else delta.frame.df
         return df, [*supports, *values, f"{MARK} AS {TOUCHED}"]
 
     def _worth(
-        self, share: FeedDelta, index: int, component: Component, unit: Term, named: list[str], *, one_by_one: bool
+        self, delta: FeedDelta, index: int, component: Component, unit: Term, named: list[str], *, one_by_one: bool
     ) -> list[str]:
         """What rows add to the columns of a component; what is asked for several times is a column that is `named`."""
         assert isinstance(component.monoid, Aggregate)
-        feed = self.stage.feeds[share.feed]
+        feed = self.stage.feeds[delta.feed]
         value, kept, is_total = (
-            Expressions().value(unit, share.scope),
+            Expressions().value(unit, delta.scope),
             sum_columns.carrier(component),
             index in feed.totals,
         )
         # The sums of a row that stands for several are those of all of them.
-        weight = None if is_total else share.frame.weight
+        weight = None if is_total else delta.frame.weight
         if kept is None:
             one = to_sql(cast(value, unit.type, component.type, ""))
             valued = repeated_sql if one_by_one else aggregate_sql
@@ -318,27 +320,27 @@ class StageState:
         worth = kept.totals(found) if is_total else kept.shares(found[0], weight)
         return [*worth] if one_by_one else [*map(kept.merged, worth, kept.columns)]
 
-    def _merge_bag(self, index: int, component: Component, shares: list[FeedDelta]) -> None:
+    def _merge_bag(self, index: int, component: Component, feed_deltas: list[FeedDelta]) -> None:
         changes = []
-        for share in shares:
-            feed = self.stage.feeds[share.feed]
+        for delta in feed_deltas:
+            feed = self.stage.feeds[delta.feed]
             unit = dict(feed.units).get(index)
             if unit is not None:
-                changes.append(self._bag_changes(index, share, feed, unit))
+                changes.append(self._bag_changes(index, delta, feed, unit))
         if changes:
             table = self.bags[index]
             table.changed_in = self.steps
-            table.shrinks |= any(share.shrinks for share in shares)
+            table.shrinks |= any(delta.shrinks for delta in feed_deltas)
             table.append(table.partitioned(union_all(changes)))
 
-    def _bag_changes(self, index: int, share: FeedDelta, feed: Feed, unit: Term) -> Relation:
+    def _bag_changes(self, index: int, delta: FeedDelta, feed: Feed, unit: Term) -> Relation:
         """The rows (key…, element…, weight) that a feed adds to a bag."""
         compiler = self._compiler({})
-        env = {**bind(feed.key, share.key), **bind(feed.element, share.element)}
+        env = {**bind(feed.key, delta.key), **bind(feed.element, delta.element)}
         compiler.meet(unit)
         own = Var(compiler.names.fresh("k"), self.stage.key_type)
         pairs = with_key(unit, own, compiler.names.fresh("x"))
-        elements = compiler.over(pairs, share.frame, {**env, own.name: share.key})
+        elements = compiler.over(pairs, delta.frame, {**env, own.name: delta.key})
         key = part(elements.value, "_1", own.type)
         element = part(elements.value, "_2", element_type(unit))
         value = canonical(compiler.expressions, element)
