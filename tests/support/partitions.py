@@ -1,5 +1,6 @@
 """In how many partitions the states of views on Spark are: in one, in several, or in several once there are rows; then
-it changes with the batches, too, whether groups are merged whole or looked up."""
+it changes with the batches, too, whether groups are merged whole or looked up, and what is in few runs is not merged
+when all of it is read."""
 
 from __future__ import annotations
 
@@ -22,12 +23,15 @@ DRAWN = tuple(MAX_ROWS)
 MERGED = {"SPARSE_MERGED_WHOLE_MAX_ROWS": 0, "FEW_TOUCHED_MIN_RATIO": 2, "MERGED_WHOLE_MAX_BATCHES": 1}
 """With these a batch after one that has touched half of the groups merges them whole, and the next one does not."""
 
+READ_APART = {"LOOKED_UP_IN_OTHERS_MIN_ROWS": 0, "NEARLY_MERGED_MIN_RATIO": 0}
+"""With these the rows of the first run of any table are looked up in the others when all of it is read."""
+
 
 @contextmanager
 def states(how: str) -> Iterator[None]:
     """A block in which states are so."""
     with ExitStack() as patched:
         patched.enter_context(patch.object(partitions, "IN_ONE_MAX_ROWS", MAX_ROWS[how]))
-        for name, limit in MERGED.items() if how == GROWING else ():
+        for name, limit in (MERGED | READ_APART).items() if how == GROWING else ():
             patched.enter_context(patch.object(compaction, name, limit))
         yield

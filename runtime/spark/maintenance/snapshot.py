@@ -18,6 +18,7 @@ from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, l
 from mrql.runtime.spark.relation.frame import Frame, numbered
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.relation import Relation, union_all, united
+from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.measures import TOUCHED
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
@@ -38,14 +39,21 @@ class TableSnapshot:
     steps: object
     """The same for all snapshots between the steps of one batch."""
     shrinks: bool
+    is_nearly_merged: bool
+    """Whether nearly all rows are in the first run, which has one for each key."""
 
     @staticmethod
-    def of(table: Table, step: int) -> TableSnapshot:
+    def of(table: Table, step: int, *, by_key: bool) -> TableSnapshot:
+        """A table as it is now, whose rows lie `by_key`, in columns that are never null, or somehow."""
         runs, added = (tuple(run.relation for run in runs) for runs in (table.runs, table.batch.added))
         appended = table.appended.relation if table.appended else None
-        return TableSnapshot(table, runs, table.changed_in == step, appended, added, table.batch.added, table.shrinks)
+        in_few = by_key and compaction.is_nearly_merged([run.rows for run in table.runs])
+        stepped, shared = table.changed_in == step, table.batch.added
+        return TableSnapshot(table, runs, stepped, appended, added, shared, table.shrinks, in_few)
 
     def all(self) -> Relation:
+        if self.is_nearly_merged:
+            return self.table.schema.merged_into(self.runs[0], self.runs[1:], shrunk=self.table.shrinks)
         return self.table.current(self.runs)
 
     def has_changed(self, before: TableSnapshot | None) -> bool:

@@ -360,14 +360,12 @@ class StageState:
 
     def snapshot(self) -> Snapshot:
         """The state as it is now, to be read after it has changed."""
-        return Snapshot(
-            stage=self.stage,
-            keys=self.keys,
-            groups=TableSnapshot.of(self.groups, self.steps) if self.groups and self.groups.runs else None,
-            bags={
-                i: BagRows(TableSnapshot.of(t, self.steps), self.bag_shapes[i]) for i, t in self.bags.items() if t.runs
-            },
-        )
+        groups = self._snapshot_of(self.groups) if self.groups and self.groups.runs else None
+        bags = {i: BagRows(self._snapshot_of(bag), self.bag_shapes[i]) for i, bag in self.bags.items() if bag.runs}
+        return Snapshot(self.stage, self.keys, groups, bags)
+
+    def _snapshot_of(self, table: Table) -> TableSnapshot:
+        return TableSnapshot.of(table, self.steps, by_key=self.stage.shape is Shape.KEYED)
 
     def touched(self) -> list[Any]:
         """Spark's handles of the rows that the last batch touched: those of keys, or in a bag of different elements."""

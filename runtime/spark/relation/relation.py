@@ -161,9 +161,16 @@ class Relation:
 
     def semi_join(self, other: Relation, columns: Sequence[str]) -> Relation:
         """The rows for which the other has one with the same values in some columns."""
+        return self._left_of(other, columns, "left_semi")
+
+    def anti_join(self, other: Relation, columns: Sequence[str]) -> Relation:
+        """The rows for which the other has none with the same values in some columns."""
+        return self._left_of(other, columns, "left_anti")
+
+    def _left_of(self, other: Relation, columns: Sequence[str], how: str) -> Relation:
         if self.gathering is not None and {*columns} <= {*self.gathering.by}:
-            return attrs.evolve(self, parts=(self.parts[0].semi_join(other, columns),))
-        return Relation(RelationOp.JOIN, (tuple(columns), "left_semi"), (self, other))
+            return attrs.evolve(self, parts=(self.parts[0]._left_of(other, columns, how),))
+        return Relation(RelationOp.JOIN, (tuple(columns), how), (self, other))
 
     def cross(self, other: Relation) -> Relation:
         return Relation(RelationOp.CROSS, (), (self, other))._kept_in_one()

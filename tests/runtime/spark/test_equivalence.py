@@ -34,6 +34,7 @@ from tests.support.histories import Batch, net
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
 from tests.support.incremental_cases import STREAMS as TYPES
 from tests.support.incremental_cases import Construct
+from tests.support.partitions import READ_APART
 from tests.support.queries import STREAMS, Tables, histories, queries, several_queries, streams_of
 from tests.support.queries import tables as tables_of
 from tests.support.shown_rows import in_columns
@@ -242,7 +243,7 @@ def assert_follows(spark: SparkSession, constructs: Sequence[Construct], history
     item = query.type.item if isinstance(query.type, ty.BagType | ty.ListType) else query.type
     present = {name: ZSet() for name in streams}
     with (
-        patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", 0),
+        patch.multiple(compaction, MERGED_WHOLE_MAX_ROWS=0, **READ_APART),
         patch.object(plan_cache, "PLANNED_BEFORE_KEPT", 0),
         query.view(spark) as view,
     ):

@@ -207,9 +207,11 @@ def test_rows_kept_by_columns_stay_where_they_are(
         change = table.partitioned(change_of(rows))
         found = table.schema.lookup([table.runs[0].relation], change)
         assert found is not None
-        plans = [planned(spark, found), planned(spark, table.merged([table.runs[0].relation, change]))]
-    for plan in plans:
-        assert plan.count("InMemoryTableScan") == 1
+        whole = table.runs[0].relation
+        merged, apart = table.merged([whole, change]), table.schema.merged_into(whole, [change], shrunk=True)
+        plans = [planned(spark, relation) for relation in (found, merged, apart)]
+    for plan, scans in zip(plans, (1, 1, 2), strict=True):
+        assert plan.count("InMemoryTableScan") == scans
         assert exchanged_states(plan.replace("InMemoryTableScan", "Scan ExistingRDD")) == 0
     view.close()
 

@@ -35,6 +35,7 @@ from tests.rewrite.incremental.test_sums import (
     queries,
 )
 from tests.support.histories import Batch, histories, net
+from tests.support.partitions import READ_APART
 
 pytestmark = pytest.mark.spark
 
@@ -74,7 +75,7 @@ class Followed:
 def test_the_answer_is_that_of_the_query(spark: SparkSession, whole: int) -> None:
     """After each batch, whether groups are merged whole or looked up in runs, of which there are some after the first
     batch; and evaluated once. What a huge number has left is gone when runs are merged, and may be too much before."""
-    with patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", whole):
+    with patch.multiple(compaction, MERGED_WHOLE_MAX_ROWS=whole, **READ_APART):
         for case in [case for case in CASES if whole or len(case.history) > 1]:
             assert_case(spark, case, once=whole > 0)
 

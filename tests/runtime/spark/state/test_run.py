@@ -32,7 +32,7 @@ from mrql.runtime.spark.state.run import Gathered, Indexed, Run
 from mrql.runtime.spark.state.table import Table
 from mrql.runtime.spark.state.table_schema import TableSchema
 from mrql.runtime.spark.view import SparkView
-from tests.support.partitions import SEVERAL
+from tests.support.partitions import READ_APART, SEVERAL
 
 pytestmark = pytest.mark.spark
 
@@ -62,7 +62,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
         return done
 
     limits = ("MERGED_WHOLE_MAX_ROWS", "WAITED_FOR_MAX_ROWS", "LOOKED_UP_MIN_ROWS", "IN_BLOCKS_MIN_ROWS")
-    for limit in (*limits, "LOOKED_UP_IN_BLOCKS_MIN_ROWS"):
+    for limit in (*limits, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", *READ_APART):
         monkeypatch.setattr(compaction, limit, 0)
     monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 0)
     monkeypatch.setattr(compaction.BackgroundCompaction, "compute", compute)
