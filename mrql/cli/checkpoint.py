@@ -15,9 +15,9 @@ from mrql.cli.exit_codes import reports_errors
 from mrql.output.terminal import say, say_document
 from mrql.runtime.checkpoint.consumed import files_read
 from mrql.runtime.checkpoint.inspect import committed, compact, faults, reference_writer, unreadable
-from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import FORMAT, Manifest, SavedRun, SavedSource
 from mrql.runtime.checkpoint.store import Store
+from mrql.runtime.files.lock import Lock
 from mrql.runtime.postgresql.change_streams import release
 from mrql.runtime.postgresql.slot_notes import SlotNote, slot_notes
 from mrql.runtime.sources.arrived import Seen

@@ -27,13 +27,13 @@ from mrql.output.console_sink import ConsoleSink
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.identity import identities
-from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.restore import FoundRows, GoingOn, Restored, from_the_beginning, reason_to_build
 from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
 from mrql.runtime.engine.answer import AnswerFormat
 from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.engines import make_engine
 from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.files.lock import Lock
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.postgresql.change_streams import is_of
 from mrql.runtime.postgresql.slot_notes import slot_notes

@@ -17,9 +17,7 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra.errors import EngineError, UserError
-from mrql.runtime.checkpoint import lock as locks
 from mrql.runtime.checkpoint import policy
-from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import (
     PUT_BACK,
     FileList,
@@ -34,6 +32,8 @@ from mrql.runtime.checkpoint.manifest import (
 )
 from mrql.runtime.files.digests import WrittenFile, digest
 from mrql.runtime.files.durable import DiskFull, DurableFiles, Publication, is_full, of_files
+from mrql.runtime.files.lock import NAME as LOCK
+from mrql.runtime.files.lock import Lock
 from mrql.runtime.postgresql.slot_notes import SLOTS
 from mrql.runtime.sources.rows_file import INCOMING
 
@@ -100,7 +100,7 @@ def latest(root: Path) -> Manifest | None:
         raise UserError(f"{root / manifest_name(number)} is gone, and it was committed", hint=PUT_BACK)
     if files:
         return read_manifest(files[0])
-    ours = (locks.NAME, RUNS, READ, OUTBOX, COPIES, STREAMING, INCOMING, SLOTS)
+    ours = (LOCK, RUNS, READ, OUTBOX, COPIES, STREAMING, INCOMING, SLOTS)
     strange = [p for p in root.iterdir() if p.name not in ours and not p.name.startswith(ASIDE)]
     if strange:
         raise UserError(f"{root} is not a checkpoint: it holds {sorted(strange)[0].name}", hint="name a new directory")

@@ -22,8 +22,8 @@ from unittest import mock
 
 import attrs
 
-from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.files.lock import Lock
 
 
 class Put(Enum):

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import EngineError, UserError
 from mrql.runtime.checkpoint.commits import Commits
-from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.store import Store
+from mrql.runtime.files.lock import Lock
 from mrql.runtime.reference import engine as reference_engine
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sources import arrived

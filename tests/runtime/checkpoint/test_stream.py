@@ -21,10 +21,10 @@ from mrql.algebra.values.values import Bag
 from mrql.cli.main import main
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.inspect import committed
-from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import read_manifest
 from mrql.runtime.checkpoint.store import manifest_files
 from mrql.runtime.files.durable import DurableFiles, Publication
+from mrql.runtime.files.lock import Lock
 from mrql.runtime.sinks.directory import DirectoryPlace
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.runtime.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Stream, batch_answer, fill, write
@@ -250,7 +250,7 @@ def test_two_processes(home: Path) -> None:
     stream = Stream(home)
     stream.run()
     code = (
-        "import sys, time; from pathlib import Path; from mrql.runtime.checkpoint.lock import Lock;"
+        "import sys, time; from pathlib import Path; from mrql.runtime.files.lock import Lock;"
         "Lock.of(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code, str(stream.checkpoint)], stdout=subprocess.PIPE, text=True)
