@@ -18,8 +18,8 @@ import attrs
 from mrql.algebra.errors import UserError
 from mrql.api.following import triggered
 from mrql.api.source_feed import SourceFeed
-from mrql.runtime.checkpoint.consumed import adapted_place
 from mrql.runtime.checkpoint.manifest import Json
+from mrql.runtime.checkpoint.places import adapted_place
 from mrql.runtime.sources.arrived import Batch
 
 if TYPE_CHECKING:

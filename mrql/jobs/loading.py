@@ -10,7 +10,7 @@ import attrs
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.terms import LOOP_MAX_STEPS
 from mrql.algebra.types import Type
-from mrql.runtime.checkpoint.consumed import place_of
+from mrql.runtime.checkpoint.places import place_of
 from mrql.runtime.checkpoint.restore import FoundRows, known_row
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import row_type

@@ -16,7 +16,7 @@ from mrql.runtime.checkpoint.consumed import Consumed, consumed, static_tables
 from mrql.runtime.checkpoint.identity import Identities, identities
 from mrql.runtime.checkpoint.live import LiveState, LiveTable
 from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, SavedTable
-from mrql.runtime.checkpoint.restore import Restored, restored
+from mrql.runtime.checkpoint.restore import Restored, known_as_today, restored
 from mrql.runtime.checkpoint.store import Store
 from mrql.runtime.engine.answer import Answer
 from mrql.runtime.files.durable import Publication
@@ -56,6 +56,9 @@ class Commits:
 
     def __attrs_post_init__(self) -> None:
         self.identities = identities(self.plan, self.specs)
+        last = self.store.manifest
+        if last is not None:
+            self.store.manifest = known_as_today(last, self.plan, self.specs, self.identities)
         self.tables = static_tables(self.plan, self.specs)
 
     # --- going on -----------------------------------------------------------------------------

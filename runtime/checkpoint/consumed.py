@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -11,12 +10,11 @@ import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.notation.printer import show_type
-from mrql.algebra.showable import OPTION, is_secret
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.identity import reading_of
 from mrql.runtime.checkpoint.manifest import FileList, Manifest, SavedDirectory, SavedFile, SavedSource, read_list
-from mrql.runtime.checkpoint.notation import connector
+from mrql.runtime.checkpoint.places import adapted_place, known_by, place_of
 from mrql.runtime.checkpoint.store import READ, Store
 from mrql.runtime.sources.arrived import Seen, static_files
 from mrql.runtime.sources.directory import Adapted, Directory, Versions, Watched
@@ -31,8 +29,8 @@ def consumed(manifest: Manifest | None, root: Path, spec: SourceSpec, copies: Co
     """
     source = None if manifest is None else manifest.sources.get(spec.name)
     if spec.adapter is not None:
-        places = [] if source is None else [directory.path for directory in source.directories]
-        offset = source.offset if source is not None and places == [adapted_place(spec)] else None
+        places = [] if source is None else [known_by(directory.path) for directory in source.directories]
+        offset = source.offset if source is not None and places == [known_by(adapted_place(spec))] else None
         if spec.versioned:
             return [Versions(spec, open_table(spec), offset)]
         return [Adapted(spec, open_adapter(spec), offset)]
@@ -126,20 +124,3 @@ def _static(spec: SourceSpec) -> SavedDirectory:
 def files_of(spec: SourceSpec) -> dict[str, Seen]:
     """The files of a static table as they are now."""
     return {str(part.file.absolute()): part.seen for part in static_files(spec) if part.seen is not None}
-
-
-# --- places -------------------------------------------------------------------------------------
-
-
-def adapted_place(spec: SourceSpec) -> str:
-    """What an adapter reads from, as a checkpoint notes it: passwords are no part of it."""
-    if spec.versioned:
-        return f"{connector(spec.adapter)} {Path(spec.path).absolute()}"
-    place = re.sub(r"(?<=//)([^/@:]*):[^/@]*@", r"\1@", spec.path)
-    place = OPTION.sub(lambda found: found["before"][:-1] if is_secret(found["key"]) else found[0], place)
-    return f"{connector(spec.adapter)} {re.sub(r'password=[^&]*', 'password', place)}"
-
-
-def place_of(spec: SourceSpec) -> str:
-    """What a source is read from, as a checkpoint notes it."""
-    return str(Path(spec.path).absolute()) if spec.adapter is None else adapted_place(spec)

@@ -8,7 +8,7 @@ change of the query that leaves it what it was.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from mrql.rewrite.analysis.multilinear import MARK
 from mrql.rewrite.plan.plan import DerivedStream, Feed, Plan, Stage
 from mrql.runtime.checkpoint.manifest import STATES_FORMAT
 from mrql.runtime.checkpoint.notation import SOURCE, connector, written
+from mrql.runtime.checkpoint.places import known_address
 
 IDENTITY_DIGITS = 16
 """So many hexadecimal digits of a hash are its name."""
@@ -41,9 +42,11 @@ class Identities:
     """The query as a whole: its states and the answer over them."""
 
 
-def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
-    """What the states of a plan over some sources are known by."""
-    known = _Known({name: source_identity(spec) for name, spec in specs.items()}, {})
+def identities(
+    plan: Plan, specs: Mapping[str, SourceSpec], address: Callable[[SourceSpec], str] = known_address
+) -> Identities:
+    """What the states of a plan over some sources are known by; of an adapter's `address` that says what counts."""
+    known = _Known({name: source_identity(spec, address) for name, spec in specs.items()}, {})
     kinds = {name: "keyed" if name in plan.keyed else "ledger" for name in sorted(plan.noted)}
     ledgers = {name: _digest(kind, known.named(name)) for name, kind in kinds.items()}
     for name, loop in plan.loops:
@@ -68,7 +71,7 @@ def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
     return Identities(known.stages, ledgers, _digest("query", known.text(plan.answer), *known.stages.values()))
 
 
-def source_identity(spec: SourceSpec) -> str:
+def source_identity(spec: SourceSpec, address: Callable[[SourceSpec], str] = known_address) -> str:
     """What a source is known by: all that is declared of it, with the place where its files are.
 
     An option that is not used is no part of it (`notation.SOURCE`).
@@ -80,6 +83,8 @@ def source_identity(spec: SourceSpec) -> str:
             path=str(Path(spec.path).absolute()),
             deletions=None if spec.deletions is None else str(Path(spec.deletions).absolute()),
         )
+    else:
+        placed = attrs.evolve(placed, path=address(spec))
     values = ((name, attrgetter(attribute)(placed), unused) for name, (attribute, unused) in SOURCE.items())
     return _digest("source", *(f"{name}={written(value)}" for name, value, unused in values if value != unused))
 

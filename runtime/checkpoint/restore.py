@@ -13,9 +13,10 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.plan import Plan
-from mrql.runtime.checkpoint.consumed import consumed, files_of, files_read, noted_version, place_of
-from mrql.runtime.checkpoint.identity import Identities, reading_of
+from mrql.runtime.checkpoint.consumed import consumed, files_of, files_read, noted_version
+from mrql.runtime.checkpoint.identity import Identities, identities, reading_of
 from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, damaged
+from mrql.runtime.checkpoint.places import known_by, place_of
 from mrql.runtime.checkpoint.store import latest, opening
 from mrql.runtime.sources.arrived import Part
 from mrql.runtime.sources.directory import Adapted, Directory, Watched
@@ -82,6 +83,19 @@ def restored(
     return Restored(root, states, ledgers, built, {name: parts for name, parts in arrived.items() if parts})
 
 
+def known_as_today(manifest: Manifest, plan: Plan, specs: Mapping[str, SourceSpec], known: Identities) -> Manifest:
+    """A manifest whose states are known by what they are `known` by today. At first the whole address of a source, with
+    its password, was a part of that; where it is the same still, the states are, too."""
+    first = identities(plan, specs, address=lambda spec: spec.path)
+    pairs = ((first.stages, known.stages), (first.ledgers, known.ledgers))
+    today = {before[name]: now[name] for before, now in pairs for name in now if before[name] != now[name]}
+    states = {today.get(name, name): state for name, state in manifest.states.items()}
+    query = known.query if manifest.query == first.query else manifest.query
+    if (states.keys(), query) == (manifest.states.keys(), manifest.query):
+        return manifest
+    return attrs.evolve(manifest, states=states, query=query)
+
+
 def reason_to_build(copies: Copies | None) -> str:
     """Why states are not those that a checkpoint has: with files that may change each stream can lose rows, and its
     states are others; nothing was copied by a run that did not ask for it."""
@@ -107,7 +121,7 @@ def from_the_beginning(plan: Plan, watched: Sequence[Watched]) -> Restored:
 
 @attrs.frozen
 class FoundIn:
-    """Where a type of rows was found: in the files of a place (`place_of`), read in a way (`reading_of`)."""
+    """Where a type of rows was found: in a place (`known_by`), read in a way (`reading_of`)."""
 
     place: str
     reading: str | None
@@ -119,7 +133,7 @@ FoundRows: TypeAlias = Mapping[FoundIn, Type]
 
 def found_in(spec: SourceSpec) -> FoundIn:
     """Where the type of the rows of a stream is found."""
-    return FoundIn(place_of(spec), reading_of(spec))
+    return FoundIn(known_by(place_of(spec)), reading_of(spec))
 
 
 def known_row(rows: FoundRows, spec: SourceSpec) -> Type | None:
@@ -134,7 +148,7 @@ def found_rows(root: Path | None) -> dict[FoundIn, Type]:
     Raises: UserError where the checkpoint cannot be read.
     """
     found = _last_sources(root)
-    return {FoundIn(s.directories[0].path, s.reading): parse_type(s.row) for s in found if s.row is not None}
+    return {FoundIn(known_by(s.directories[0].path), s.reading): parse_type(s.row) for s in found if s.row is not None}
 
 
 def found_versions(root: Path | None) -> dict[str, int]:

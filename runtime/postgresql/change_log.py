@@ -63,6 +63,8 @@ class PostgresLog:
         """What is between the last two offsets."""
         self.looked: str | None = None
         """The transactions of which nothing is new."""
+        self.noted: str | None = None
+        """Where the slot is, once it was looked at whether that is noted."""
         self.incoming = Incoming(spec)
 
     # --- what adapters have -------------------------------------------------------------------
@@ -243,7 +245,17 @@ class PostgresLog:
         """The same, brought to where this stream is, of a table that is what it was."""
         slot = self.slot(start)
         self._bring(slot, parse_lsn(start["lsn"]))
+        self._note_place(slot)
         return slot
+
+    def _note_place(self, slot: Slot) -> None:
+        """A slot that was found at another address than is noted is reached by this one from now on."""
+        checkpoint, place = self.spec.checkpoint, self.address.shown
+        if checkpoint is None or place == self.noted:
+            return
+        if any(note.slot == slot.name and note.place != place for note in slot_notes(checkpoint)):
+            note_slot(checkpoint, SlotNote(slot.name, self.spec.name, place))
+        self.noted = place
 
     def read_upto(self, start: Mapping[str, Any], upto: int, most: int | None) -> Transactions:
         """The transactions after an offset, up to a place, of which there may be more than so many changes.

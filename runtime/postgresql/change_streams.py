@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
@@ -10,6 +11,9 @@ from mrql.runtime.postgresql.address import NAME_MAX_BYTES, Address, apart_from,
 from mrql.runtime.postgresql.connection import connect, translated
 from mrql.runtime.postgresql.replication import Slot
 from mrql.runtime.postgresql.slot_notes import SlotNote, forget_slot
+
+LOG = "postgresql_cdc"
+"""What the connector of such streams is called."""
 
 
 def published_table(spec: SourceSpec) -> tuple[Address, str]:
@@ -33,9 +37,28 @@ def _publication(address: Address) -> str:
     return name.encode()[:NAME_MAX_BYTES].decode(errors="ignore")
 
 
+def log_place(address: str) -> str:
+    """What the log of a table is known by: the database, the table and its publication. Which server it is, and who
+    reads it, is not: the slot is there or it is not. What is no address is refused where it is opened.
+
+    >>> log_place("postgresql://ann:secret@db1:5433/sales?sslmode=require&table=orders&publication=p")
+    'postgresql:///sales?table=orders&publication=p'
+    """
+    try:
+        url = urlsplit(address)
+    except ValueError:
+        return address
+    given = dict(parse_qsl(url.query))
+    database = given.get("dbname", unquote(url.path.removeprefix("/")))
+    said = [(key, given[key]) for key in ("table", "publication") if key in given]
+    return f"postgresql:///{quote(database, safe='')}?{urlencode(said, quote_via=quote)}"
+
+
 def is_of(note: SlotNote, spec: SourceSpec) -> bool:
-    """Whether a slot is one of a stream."""
-    return spec.is_log and not spec.versioned and note.matches(spec.name, published_table(spec)[0].shown)
+    """Whether a slot is one of a stream, wherever the server was when it was noted."""
+    if not spec.is_log or spec.versioned or note.stream != spec.name:
+        return False
+    return log_place(note.place) == log_place(published_table(spec)[0].shown)
 
 
 def release(note: SlotNote, checkpoint: Path, address: str | None = None) -> None:

@@ -24,7 +24,7 @@ from mrql.algebra.values.value_text import show_value
 from mrql.cli.main import main
 from mrql.monitoring.logs import logged
 from mrql.output.tables import type_name
-from mrql.runtime.checkpoint.consumed import adapted_place
+from mrql.runtime.checkpoint.places import adapted_place
 from mrql.runtime.postgresql.address import OURS, is_address, must_be_one, parse_address
 from mrql.translate.compile_program import compile_program
 

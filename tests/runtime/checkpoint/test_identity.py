@@ -101,6 +101,46 @@ def test_a_source_is_a_part_of_a_state(old: str, new: str) -> None:
     assert not {*stages(QUERY, SOURCES.replace(old, new))} & {*stages(QUERY)}
 
 
+SHOP = "select (r.id, count(r)) from r in R group by r.id;"
+
+
+def read_from(connector: str, address: str) -> Identities:
+    return known(SHOP, f'R = stream({connector}, "{address}", type(<id: long>));')
+
+
+@pytest.mark.parametrize(
+    ("address", "others"),
+    [
+        (
+            "postgresql://ann@db/x?table=t&column=id",
+            [
+                "postgresql://ann:one@db/x?table=t&column=id",
+                "postgresql://ann:other@db/x?table=t&column=id",
+                "postgresql://ann@db/x?password=one&table=t&column=id",
+                "postgresql://ann@db/x?table=t&passwor%64=one&column=id&sslpassword=x",
+            ],
+        ),
+    ],
+)
+def test_a_password_is_no_part_of_a_state(address: str, others: list[str]) -> None:
+    """Whoever changes it goes on with the states that there are."""
+    assert {known.query for known in (read_from("postgresql", other) for other in others)} == {
+        read_from("postgresql", address).query
+    }
+
+
+def test_a_log_is_known_by_its_database_and_table() -> None:
+    """Not by the server, or by who reads it: that is where the slot is. Another table is another state."""
+    same = [
+        "postgresql:///x?table=t",
+        "postgresql://a:b@c:1/x?table=t",
+        "postgresql://d/?dbname=x&table=t&sslmode=require",
+    ]
+    others = ["postgresql:///y?table=t", "postgresql:///x?table=s.t", "postgresql:///x?table=t&publication=p"]
+    (one,) = {read_from("postgresql_cdc", address).query for address in same}
+    assert len({one, *(read_from("postgresql_cdc", address).query for address in others)}) == 4
+
+
 def test_a_function_is_known_by_its_body() -> None:
     """A function that calls itself is not written out in a term; another one of its name makes another state."""
     query = "select (x, sum(f(y))) from (x, y) in S group by x;"

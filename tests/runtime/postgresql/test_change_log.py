@@ -26,6 +26,9 @@ from mrql.algebra.values.values import Bag
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
 from mrql.jobs.batch import SparkBatchJob
+from mrql.runtime.checkpoint import commits
+from mrql.runtime.checkpoint.identity import identities
+from mrql.runtime.checkpoint.store import latest
 from mrql.runtime.postgresql import change_log
 from mrql.runtime.postgresql.change_log import PostgresLog
 from mrql.runtime.postgresql.published import in_sql
@@ -350,6 +353,78 @@ def test_what_is_done_to_the_slot(postgresql: Server, table: str, tmp_path: Path
         connection.execute("SELECT pg_drop_replication_slot(%s)", [slot])
         with pytest.raises(UserError, match=f"the replication slot {slot} is gone, and changes since {place} are lost"):
             reader.batch()
+
+
+def test_another_password_and_another_way_to_the_server(
+    postgresql: Server, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stream goes on after a password was changed, or the server is called otherwise, with the slot that is there."""
+    make_table(postgresql, table, columns="k int, s text")
+    text = (
+        f't = stream(postgresql_cdc, "{postgresql.address(table)}"); select (x.s, count(x)) from x in t group by x.s;'
+    )
+    stream = Stream(tmp_path, text)
+    stream.run()
+    before = latest(stream.checkpoint)
+    with postgresql.connect() as connection:
+        connection.execute("CREATE ROLE bob LOGIN SUPERUSER PASSWORD 'another'")
+        for n, (found, moved) in enumerate(
+            [
+                ("ann:secret@", "bob:another@"),
+                ("bob:another@127.0.0.1", "ann:secret@localhost"),
+                ("?", "?sslmode=prefer&"),
+            ]
+        ):
+            connection.execute(f"INSERT INTO {table} VALUES ({n}, 'a')".encode())
+            text = text.replace(found, moved)
+            capsys.readouterr()
+            Stream(tmp_path, text).run()
+            said = capsys.readouterr().err
+            assert said.startswith(f"going on after batch {n}\nbatch {n + 1}: ")
+            assert "is not read any more" not in said
+            assert stream.answers()[f"batch-{n + 1:06d}"] == Bag([("a", n + 1)])
+        connection.execute("DROP ROLE bob")
+    (note,) = slot_notes(stream.checkpoint)
+    assert note.place.startswith("postgresql://ann@localhost:")
+    after = latest(stream.checkpoint)
+    assert before is not None
+    assert after is not None
+    assert before.states.keys() == after.states.keys()
+
+
+def test_a_server_that_has_no_such_slot(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """Where an address leads to another server, that is an error, and no stream from its beginning."""
+    make_table(postgresql, table, columns="k int, s text")
+    text = (
+        f't = stream(postgresql_cdc, "{postgresql.address(table)}"); select (x.s, count(x)) from x in t group by x.s;'
+    )
+    Stream(tmp_path, text).run()
+    with postgresql.connect() as connection:
+        for (slot,) in connection.execute("SELECT slot_name FROM pg_replication_slots").fetchall():
+            connection.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+    with pytest.raises(UserError, match=r"the replication slot mrql_.* is gone, and changes since .* are lost"):
+        Stream(tmp_path, text.replace("127.0.0.1", "localhost")).run()
+
+
+def test_a_checkpoint_whose_states_are_known_by_a_password(
+    postgresql: Server, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As those of earlier versions are: it goes on with the address that it was written with, and from then on with
+    another one."""
+    make_table(postgresql, table, columns="k int, s text")
+    text = (
+        f't = stream(postgresql_cdc, "{postgresql.address(table)}"); select (x.s, count(x)) from x in t group by x.s;'
+    )
+    stream = Stream(tmp_path, text)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(commits, "identities", lambda *given: identities(*given, address=lambda spec: spec.path))
+        stream.run()
+    for moved in (text, text.replace("127.0.0.1", "localhost")):
+        with postgresql.connect() as connection:
+            connection.execute(f"INSERT INTO {table} VALUES (1, 'a')".encode())
+        Stream(tmp_path, moved).run()
+        assert "built again" not in capsys.readouterr().err
+    assert stream.answers()["batch-000002"] == Bag([("a", 2)])
 
 
 def test_a_log_that_has_nothing_of_the_table(
