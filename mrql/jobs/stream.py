@@ -104,12 +104,30 @@ class StreamJob:
         Raises: UserError, EngineError; CutOff where it is stopped twice, and does not end its batch.
         """
         must_not_be_handed_over(sources_of(self.program, self.query.term).values())
+        _must_be_apart(self)
         with ExitStack() as opened:
             opened.enter_context(logged(self.operation.log_level))
             store = None
             if self.checkpoint is not None:
                 store = opened.enter_context(contextlib.closing(Store.open(self.checkpoint, files)))
             _run(self, store, opened, begun)
+
+
+def _must_be_apart(job: StreamJob) -> None:
+    """What a stream writes is told apart by where it is.
+
+    Raises: UserError, naming the first directory that is to be two things.
+    """
+    named = [("--checkpoint", job.checkpoint), ("--quarantine", job.quarantine)]
+    places = [(option, str(path.resolve())) for option, path in named if path is not None]
+    places += [("--output", place.known_by) for place in job.outputs]
+    if job.query.target is not None:
+        places.append(("the query, for its answer,", str(job.query.target.path.resolve())))
+    found: dict[str, str] = {}
+    for option, place in places:
+        if place in found:
+            raise UserError(f"{found[place]} and {option} name one directory, {place}", hint="name two")
+        found[place] = option
 
 
 RETRIED_MAX_TIMES = 3
@@ -230,7 +248,7 @@ def _ends(job: StreamJob, store: Store | None, opened: ExitStack, outer: ExitSta
         if job.rewritable:
             copies = before.copies if before is not None and store is None else _copies(store, outer)
         if quarantine is not None:
-            opened.callback(Lock.of_quarantine(quarantine.directory).close)
+            opened.callback(Lock.of_directory(quarantine.directory, "--quarantine").close)
         commits = None if store is None else _commits(job, store, sink, copies)
         if store is not None:
             _clean(sink, quarantine, store.files)
@@ -292,7 +310,9 @@ def _sinks(job: StreamJob, store: Store | None, opened: ExitStack, last: int | N
     query, changes = job.query, job.changes
     if query.target is not None:
         named = bool(job.outputs)
-        yield TargetSink.instead_of(query.target, named=named, changes=changes, files=files, suffix=suffix)
+        target = TargetSink.instead_of(query.target, named=named, changes=changes, files=files, suffix=suffix)
+        opened.callback(target.close)
+        yield target
     elif not job.outputs:
         yield ConsoleSink(query.type, query.span.line, as_json=job.as_json, changes=changes)
     if changes and job.outputs and all(place.is_current for place in job.outputs):

@@ -1,8 +1,10 @@
-"""One process at a time on a checkpoint: a lock that the operating system gives up when its holder dies."""
+"""One process at a time on a directory: a lock that the operating system gives up when its holder dies."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import logging
 import os
 from pathlib import Path
 
@@ -10,64 +12,124 @@ import attrs
 
 from mrql.algebra.errors import EngineError, UserError
 
+logger = logging.getLogger(__name__)
+
 NAME = "lock"
+HELD = Path("/proc/locks")
+"""Here Linux says who holds which lock."""
+NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP)
+"""What a file system says that has no locks, or none of directories, as NFS."""
 
 
 @attrs.define
 class Lock:
-    """The lock of a directory, held until it is closed or the process ends, however it ends."""
+    """A lock that is held until it is closed or the process ends, however it ends."""
 
     descriptor: int
     path: Path
     """What is locked."""
+    goes: bool = False
+    """Whether that is a file which goes with the lock."""
 
     @staticmethod
     def of(directory: Path) -> Lock:
-        """Takes the lock.
+        """Takes the lock of a checkpoint, a file in it.
 
         Raises: UserError where another process holds it, with that one's number.
         """
-        descriptor = os.open(directory / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = _opened(directory / NAME)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             os.close(descriptor)
-            who = f"process {holder}" if holder else "another process"
-            raise UserError(
-                f"{directory} is in use by {who}", hint="stop it first, or name another checkpoint"
-            ) from None
+            raise _in_use(directory, holder, "checkpoint") from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return Lock(descriptor, directory / NAME)
 
     @staticmethod
-    def of_quarantine(directory: Path) -> Lock:
-        """Takes a directory for malformed rows, which has no other files: it is locked itself.
+    def of_directory(directory: Path, option: str) -> Lock:
+        """Takes a directory that an option names and others read, so that no file of ours is in it: it is locked
+        itself.
 
-        Raises: UserError where another stream holds it.
+        Raises: UserError where another stream holds it, with the number of its process where that is known.
         """
         descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise UserError(f"{directory} is in use by another stream", hint="name another --quarantine") from None
+        _take(descriptor, directory, option)
         return Lock(descriptor, directory)
 
-    def must_hold(self) -> None:
-        """Raises: EngineError where what is locked is gone, so that another process may have what has come there."""
+    @staticmethod
+    def beside(path: Path, option: str) -> Lock:
+        """Takes what others take the place of as a whole, so that it cannot be locked itself: a hidden file beside it
+        is, and goes with the lock.
+
+        Raises: UserError as `of_directory`.
+        """
+        file = path.with_name(f".{path.name}.{NAME}")
+        while True:
+            descriptor = _opened(file)
+            _take(descriptor, file, option, shown=path)
+            lock = Lock(descriptor, file, goes=True)
+            if lock.is_there:
+                return lock
+            os.close(descriptor)  # whoever had it has removed it meanwhile
+
+    @property
+    def is_there(self) -> bool:
+        """Whether what is locked is still what has its name."""
         held = os.fstat(self.descriptor)
         try:
             there = os.stat(self.path)
         except FileNotFoundError:
-            there = None
-        if there is None or (held.st_dev, held.st_ino) != (there.st_dev, there.st_ino):
+            return False
+        return (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino)
+
+    def must_hold(self) -> None:
+        """Raises: EngineError where what is locked is gone, so that another process may have what has come there."""
+        if not self.is_there:
             raise EngineError(f"{self.path.parent} was removed while it was in use", hint="name another checkpoint")
 
     def close(self) -> None:
         """Gives the lock up, also where a process that was forked since has it."""
         if self.descriptor >= 0:
+            if self.goes and self.is_there:
+                self.path.unlink()
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
             os.close(self.descriptor)
             self.descriptor = -1
+
+
+def _opened(file: Path) -> int:
+    return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _take(descriptor: int, path: Path, option: str, shown: Path | None = None) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _holder(descriptor)
+        os.close(descriptor)
+        raise _in_use(shown or path, holder, option) from None
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            os.close(descriptor)
+            raise
+        logger.warning("%s cannot be locked on its file system: see that one stream alone writes there", shown or path)
+
+
+def _in_use(what: Path, holder: str | None, option: str) -> UserError:
+    who = f"process {holder}" if holder else "another process"
+    return UserError(f"{what} is in use by {who}", hint=f"stop it first, or name another {option}")
+
+
+def _holder(descriptor: int) -> str | None:
+    """The number of the process that has locked a file, where the system says it."""
+    status = os.fstat(descriptor)
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        lines = [line.split() for line in HELD.read_text().splitlines()]
+    except OSError:
+        return None
+    found = (words[4] for words in lines if len(words) > 5 and words[1] == "FLOCK" and words[5] == place)
+    return next((process for process in found if process.isdigit() and process != "0"), None)

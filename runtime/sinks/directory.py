@@ -11,6 +11,7 @@ from mrql.algebra.errors import UserError
 from mrql.runtime.engine.answer import Answer, Output
 from mrql.runtime.files.batch_names import batch_name, batch_number
 from mrql.runtime.files.durable import DurableFiles, Publication
+from mrql.runtime.files.lock import Lock
 from mrql.runtime.sinks.files import write_output
 from mrql.runtime.sinks.places import Opening
 
@@ -29,7 +30,8 @@ class DirectoryPlace:
     def open(self, opening: Opening) -> DirectorySink:
         """A sink for the batches after the last one that is there.
 
-        Raises: UserError where there are other batches, or an answer has no form in the files.
+        Raises: UserError where there are other batches, another stream writes there, or an answer has no form in the
+            files.
         """
         output = Output(opening.type, opening.changes, opening.format, opening.span)
         after = opening.last_batch(place_of(self.directory))
@@ -41,9 +43,9 @@ class DirectorySink:
     """A directory for each batch, which appears as a whole: it is written under another name and then renamed.
 
     One that goes on `after` a batch may hold the batches up to that; `suffix` tells what this process writes aside
-    from what others did.
+    from what others did. The directory is locked until the sink is closed.
 
-    Raises: UserError where there are other batches, or an answer has no form in the files.
+    Raises: UserError where there are other batches, another stream writes there, or an answer has no form in the files.
     """
 
     directory: Path
@@ -52,11 +54,17 @@ class DirectorySink:
     suffix: str = ""
     after: int | None = None
     due: bool = False
+    lock: Lock = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.output.must_have_a_form()
         self.files.make_directory(self.directory)
-        self._must_go_on(self.after)
+        self.lock = Lock.of_directory(self.directory, "--output")
+        try:
+            self._must_go_on(self.after)
+        except BaseException:
+            self.lock.close()
+            raise
 
     @property
     def place(self) -> str:
@@ -90,7 +98,8 @@ class DirectorySink:
         yield from self.directory.glob(".batch-*")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Leaves the directory to others."""
+        self.lock.close()
 
 
 def place_of(directory: Path) -> str:

@@ -5,6 +5,7 @@ It takes the place of the one that an earlier run has written, and is seen as a 
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,26 +17,31 @@ from mrql.algebra.errors import UserError
 from mrql.runtime.engine.answer import Answer, Output, Rows
 from mrql.runtime.files.batch_names import batch_name
 from mrql.runtime.files.durable import DurableFiles, Publication
+from mrql.runtime.files.lock import Lock
 from mrql.runtime.sinks.files import is_ours, write_output
 from mrql.runtime.sources.formats.file_format import file_format
+
+PLACE = "directory in the query"
 
 
 def write(target: SinkSpec, rows: Rows) -> None:
     """Writes an answer.
 
-    Raises: UserError where something else is in the way, or a value has no form in the file.
+    Raises: UserError where something else is in the way, another query writes there, or a value has no form in the
+        file.
     """
     _must_be_free(target)
     hidden, aside = (target.path.with_name(f".{target.path.name}.{what}") for what in ("writing", "replaced"))
-    _tidy_up(target.path, hidden, aside)  # a run before may have been cut off
     target.path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        _write_rows(target, rows, hidden, DurableFiles())
-        if target.path.exists():
-            target.path.rename(aside)
-        hidden.rename(target.path)
-    finally:
-        _tidy_up(target.path, hidden, aside)
+    with contextlib.closing(Lock.beside(target.path, PLACE)):
+        _tidy_up(target.path, hidden, aside)  # a run before may have been cut off
+        try:
+            _write_rows(target, rows, hidden, DurableFiles())
+            if target.path.exists():
+                target.path.rename(aside)
+            hidden.rename(target.path)
+        finally:
+            _tidy_up(target.path, hidden, aside)
 
 
 def _tidy_up(path: Path, hidden: Path, aside: Path) -> None:
@@ -64,11 +70,12 @@ def _write_rows(target: SinkSpec, rows: Rows, directory: Path, files: DurableFil
 
 @attrs.frozen
 class TargetSink:
-    """Writes the answer after each batch where the query says."""
+    """Writes the answer after each batch where the query says; nothing else writes there until it is closed."""
 
     target: SinkSpec
     files: DurableFiles
     suffix: str
+    lock: Lock
 
     @staticmethod
     def instead_of(
@@ -76,12 +83,14 @@ class TargetSink:
     ) -> TargetSink:
         """The sink of a query that says itself where its answer goes.
 
-        Raises: UserError where the command says it too, or asks for changes.
+        Raises: UserError where the command says it too, or asks for changes, or another query writes there.
         """
         if named or changes:
             option = "--output" if named else "--emit changes"
             raise UserError(f"the query writes its answer to {target.path}", target.span, f"leave out {option}")
-        return TargetSink(target, files or DurableFiles(), suffix)
+        files = files or DurableFiles()
+        files.make_directory(target.path.parent)
+        return TargetSink(target, files, suffix, Lock.beside(target.path, PLACE))
 
     place: None = None
     changes: bool = False
@@ -95,7 +104,6 @@ class TargetSink:
         path = self.target.path
         _must_be_free(self.target)
         hidden = path.with_name(f".{path.name}.{batch_name(number)}{self.suffix}")
-        self.files.make_directory(path.parent)
         _write_rows(self.target, answer.snapshot(), hidden, self.files)
         return Publication(hidden, path, replaces=True)
 
@@ -107,4 +115,5 @@ class TargetSink:
         yield from self.target.path.parent.glob(f".{self.target.path.name}.batch-*")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Leaves the place to others."""
+        self.lock.close()

@@ -324,6 +324,29 @@ def test_bad_options_of_streams(home: Path, options: list[str], message: str) ->
     assert message in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--output", "out", "--malformed", "quarantine", "--quarantine", "x/../out"],
+            "--quarantine and --output name one directory",
+        ),
+        (["--output", "out", "--checkpoint", "out"], "--checkpoint and --output name one directory"),
+        (
+            ["--checkpoint", "out", "--malformed", "quarantine", "--quarantine", "out"],
+            "--checkpoint and --quarantine name one directory",
+        ),
+    ],
+)
+def test_one_directory_for_two_things(home: Path, options: list[str], message: str) -> None:
+    """Each would find what the other has written."""
+    here = [str(home / option) if option.endswith("out") else option for option in options]
+    done = in_this_process("stream", home / "q.mrql", "--data", home, "--engine", "reference", "--once", *here)
+    assert done.returncode == 1
+    assert f"error: {message}, {home / 'out'}\n  hint: name two" in done.stderr
+    assert not (home / "out").exists()
+
+
 @pytest.mark.parametrize("command", ["show", "verify", "compact", "release"])
 def test_what_is_no_checkpoint_is_left_alone(home: Path, command: str) -> None:
     """The directory of a source, for example, in which a new file would be one more with rows."""

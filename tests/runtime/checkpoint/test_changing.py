@@ -207,8 +207,8 @@ def test_two_streams_with_one_quarantine(tmp_path: Path) -> None:
     """The second one is refused; when the first has ended, the directory is another's to take."""
     write(tmp_path / "edges" / "a.csv", rows(ROWS), 0)
     (tmp_path / "kept").mkdir()
-    held = Lock.of_quarantine(tmp_path / "kept")
-    with pytest.raises(UserError, match="kept is in use by another stream"):
+    held = Lock.of_directory(tmp_path / "kept", "--quarantine")
+    with pytest.raises(UserError, match=f"kept is in use by process {os.getpid()}"):
         Stream(tmp_path, SUMS, quarantine="kept").run()
     held.close()
     Stream(tmp_path, SUMS, quarantine="kept").run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -23,6 +24,7 @@ from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.manifest import Manifest
 from mrql.runtime.engine.answer import AnswerFormat, Output, changes_of
 from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.files.lock import Lock
 from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.directory import DirectoryPlace
 from mrql.runtime.sinks.files import write_output
@@ -138,3 +140,21 @@ def test_batches_beyond_the_millionth(tmp_path: Path) -> None:
 
 def _later(manifest: Manifest | None) -> int:
     return 999_998 if manifest is None else manifest.batch + 1
+
+
+@pytest.mark.parametrize("name", [None, "checkpoint"])
+def test_a_second_stream_into_one_directory(tmp_path: Path, name: str | None) -> None:
+    """It is refused before it has written or removed anything, with the process that has it."""
+    fill(tmp_path, 3, Random(1))
+    stream = Stream(tmp_path)
+    stream.run()
+    job = attrs.evolve(stream.job, checkpoint=None if name is None else tmp_path / name)
+    held = Lock.of_directory(stream.out, "--output")
+    aside = stream.out / ".batch-000007"
+    aside.mkdir()
+    with pytest.raises(UserError, match=f"{stream.out} is in use by process {os.getpid()}"):
+        job.run()
+    assert aside.exists()
+    held.close()
+    stream.run()
+    assert not aside.exists()

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from mrql.algebra.errors import UserError
 from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
+from mrql.runtime.files.lock import Lock
+from mrql.runtime.sinks.replacing import PLACE
+from tests.runtime.checkpoint.streams import Stream, fill
 
 
 def store(home: Path, number: int) -> None:
@@ -20,6 +26,25 @@ def store(home: Path, number: int) -> None:
 
 def stored(home: Path) -> list[int]:
     return [int(line) for part in (home / "out").glob("part-*") for line in part.read_text().splitlines()]
+
+
+def test_a_stream_has_its_place_for_itself(tmp_path: Path) -> None:
+    """From its first batch to its last: a query that is run meanwhile is refused, as another stream is."""
+    store(tmp_path, 1)
+    fill(tmp_path, 2, Random(1))
+    stream = Stream(
+        tmp_path,
+        f'edges = stream(csv, "edges", ",", type((long, long))); store "{tmp_path}/out" from {{count(edges)}};',
+    )
+    held = Lock.beside(tmp_path / "out", PLACE)
+    for writes in (lambda: store(tmp_path, 2), stream.run):
+        with pytest.raises(UserError, match=f"{tmp_path}/out is in use by process {os.getpid()}"):
+            writes()
+    held.close()
+    assert stored(tmp_path) == [1]
+    stream.run()
+    store(tmp_path, 2)
+    assert stored(tmp_path) == [2]
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -1,0 +1,78 @@
+"""One at a time: what two processes may not both have, and who is said to have it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from mrql.algebra.errors import UserError
+from mrql.runtime.files import lock as locks
+from mrql.runtime.files.lock import Lock
+
+
+def test_a_directory_has_one_holder(tmp_path: Path) -> None:
+    """Who that is is said, where the system knows it; nothing is left in the directory."""
+    with contextlib.closing(Lock.of_directory(tmp_path, "--output")):
+        with pytest.raises(UserError, match=f"{tmp_path} is in use by process {os.getpid()}\n") as refused:
+            Lock.of_directory(tmp_path, "--output")
+        assert refused.value.hint == "stop it first, or name another --output"
+    Lock.of_directory(tmp_path, "--output").close()
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("held", ["", "1: POSIX  ADVISORY  WRITE 7 00:00:1 0 EOF\n1: -> FLOCK\n"])
+def test_a_holder_that_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: str) -> None:
+    """A system without a list of locks, or one of another machine's."""
+    monkeypatch.setattr(locks, "HELD", tmp_path / "locks")
+    if held:
+        (tmp_path / "locks").write_text(held)
+    with (
+        contextlib.closing(Lock.of_directory(tmp_path, "--output")),
+        pytest.raises(UserError, match="is in use by another process\n"),
+    ):
+        Lock.of_directory(tmp_path, "--output")
+
+
+def test_a_lock_beside_what_is_replaced(tmp_path: Path) -> None:
+    """It holds though what is locked comes and goes, and leaves nothing behind."""
+    answer = tmp_path / "answer"
+    with contextlib.closing(Lock.beside(answer, "directory")):
+        answer.mkdir()
+        with pytest.raises(UserError, match=f"{answer} is in use by process"):
+            Lock.beside(answer, "directory")
+        answer.rmdir()
+        with pytest.raises(UserError, match=f"{answer} is in use by process"):
+            Lock.beside(answer, "directory")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_lock_whose_file_goes_while_it_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The holder before has removed the file that was opened: whoever comes next opens another one."""
+    file, flock = tmp_path / ".answer.lock", fcntl.flock
+
+    def late(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        file.unlink()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with contextlib.closing(Lock.beside(tmp_path / "answer", "directory")) as lock:
+        assert lock.is_there
+
+
+def test_a_file_system_without_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One may write there, and is told what is not looked after."""
+
+    def refuses(descriptor: int, operation: int) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", refuses)
+    Lock.of_directory(tmp_path, "--output")
+    assert f"{tmp_path} cannot be locked" in caplog.text
