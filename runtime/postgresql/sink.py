@@ -104,9 +104,9 @@ class TableSink:
 
     def _connect(self) -> None:
         connection = connect(self.address.conninfo, self.address.shown)
-        self.table = StreamTable(connection, self.address, self.columns)
         try:
             with translated(self.place, self._stands):
+                self.table = StreamTable(connection, self.address, self.columns)
                 self.table.take()
                 self._finish()
                 found = self.table.look()
@@ -124,7 +124,7 @@ class TableSink:
         for number, waiting in sorted((number, path) for number, path in found if number is not None):
             whole = waiting.name.endswith(f"-{WHOLE}")
             if self._waits_for(self.table.look(), number, whole=whole):
-                self._apply(waiting, number, whole=whole)
+                self._apply(waiting, number, whole=whole, follows=False)
                 self.table.connection.commit()
             if self._has(self.table.look(), number):
                 self._drop(waiting)
@@ -224,11 +224,14 @@ class TableSink:
 
     def _applied(self, directory: Path, number: int, *, whole: bool) -> None:
         with translated(self.place, self._stands):
-            self._apply(directory, number, whole=whole)
+            self._apply(directory, number, whole=whole, follows=not self.whole)
 
-    def _apply(self, directory: Path, number: int, *, whole: bool) -> None:
-        apply = self.table.replace if whole else self.table.change
-        apply(parts(directory), StreamRecord(self.stream, number))
+    def _apply(self, directory: Path, number: int, *, whole: bool, follows: bool = True) -> None:
+        record = StreamRecord(self.stream, number)
+        if whole:
+            self.table.replace(parts(directory), record, follows=follows)
+        else:
+            self.table.change(parts(directory), record)
 
     def _missing(self, error: Unmatched) -> UserError:
         message = f"the table {self.address.name} lacks a row that the stream has put into it: {error.row!r}"

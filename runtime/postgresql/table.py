@@ -70,13 +70,28 @@ class Unmatched(Exception):
         self.row = row
 
 
-@attrs.frozen
+@attrs.define
 class StreamTable:
     """A table over a connection. Nothing here commits."""
 
     connection: Connection
     address: Address
     columns: tuple[TableColumn, ...]
+    schema: str | None = attrs.field(init=False)
+    """Where it is, or is to be made: the address need not say it."""
+
+    def __attrs_post_init__(self) -> None:
+        self.schema = self.address.schema or self._found_schema()
+
+    def _found_schema(self) -> str | None:
+        """The schema in which the server finds a table by its name alone; otherwise the one that it makes tables in."""
+        found = self._one(
+            "SELECT n.nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.oid = to_regclass(%s)",
+            [quoted(self.address.table)],
+        )
+        schema: str | None = found or self._one("SELECT current_schema()::text")
+        return schema
 
     @property
     def name(self) -> str:
@@ -84,8 +99,7 @@ class StreamTable:
         return self._in_schema(self.address.table)
 
     def _in_schema(self, name: str) -> str:
-        schema = self.address.schema
-        return quoted(name) if schema is None else f"{quoted(schema)}.{quoted(name)}"
+        return quoted(name) if self.schema is None else f"{quoted(self.schema)}.{quoted(name)}"
 
     def _execute(self, text: str, arguments: Arguments = ()) -> int:
         return self.connection.execute(text.encode(), arguments or None).rowcount
@@ -97,12 +111,12 @@ class StreamTable:
     # --- what is there ------------------------------------------------------------------------
 
     def take(self) -> None:
-        """Lets no other stream write to the table while the connection lasts.
+        """Lets no other stream write to the table while the connection lasts, whatever its address calls the table.
 
         Raises: psycopg.errors.LockNotAvailable where another one does.
         """
         self._execute(f"SET lock_timeout = '{PATIENCE}'")
-        self._execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [f"mrql {self.address.name}"])
+        self._execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [f"mrql {self.name}"])
         self._execute("RESET lock_timeout")
 
     def look(self) -> Found | None:
@@ -135,8 +149,11 @@ class StreamTable:
 
     # --- a batch ------------------------------------------------------------------------------
 
-    def replace(self, files: Iterable[Path], record: StreamRecord) -> None:
-        """Makes the table hold these rows and no others; makes it, where it is not there or of another shape."""
+    def replace(self, files: Iterable[Path], record: StreamRecord, *, follows: bool = False) -> None:
+        """Makes the table hold these rows and no others; makes it, where it is not there or of another shape.
+
+        Raises: UserError where it `follows` on a batch that the table is not at.
+        """
         found = self.look()
         if found is not None and found.columns != self.columns:
             self._execute(f"DROP TABLE {self.name}")
@@ -146,6 +163,8 @@ class StreamTable:
             self._execute(f"CREATE TABLE {self.name} ({columns})")
         self._make_index()
         self._lock()
+        if follows:
+            self._must_be_before(record)
         self._execute(f"DELETE FROM {self.name}")
         self._load(files)
         self._insert()
@@ -154,9 +173,10 @@ class StreamTable:
     def change(self, files: Iterable[Path], record: StreamRecord) -> None:
         """Applies changes to the table.
 
-        Raises: Unmatched where a row is to be deleted that is not there.
+        Raises: UserError where it is not at the batch before; Unmatched where a row is to be deleted that is not there.
         """
         self._lock()
+        self._must_be_before(record)
         self._load(files)
         self._delete()
         self._insert()
@@ -165,6 +185,21 @@ class StreamTable:
     def _lock(self) -> None:
         """Others may read the table, and see it as it was before the batch."""
         self._execute(f"LOCK TABLE {self.name} IN SHARE ROW EXCLUSIVE MODE")
+
+    def _must_be_before(self, record: StreamRecord) -> None:
+        """Who has the lock of a session may have lost it, where a server stands between that hands its connections on.
+
+        Raises: UserError where the table has another stream's batch, or another one of this stream.
+        """
+        found = self._record()
+        if found is None or found.stream != record.stream:
+            said = f"the table {self.address.name} is kept by {'nobody' if found is None else 'another stream'} now"
+        elif found.batch != record.batch - 1:
+            said = f"the table {self.address.name} is at batch {found.batch} now"
+        else:
+            return
+        hint = "only the stream may write to it; with replace=true in the address a restart makes it anew"
+        raise UserError(f"{said}, and batch {record.batch} of this stream does not follow on that", hint=hint)
 
     def _note(self, record: StreamRecord) -> None:
         streams = self._in_schema(STREAMS)

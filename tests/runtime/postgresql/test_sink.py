@@ -26,7 +26,8 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.values import Record as Fields
 from mrql.cli.main import main
-from mrql.runtime.engine.answer import Output, changes_of
+from mrql.runtime.checkpoint.store import latest
+from mrql.runtime.engine.answer import Answer, Output, changes_of
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.postgresql.address import parse_address
 from mrql.runtime.postgresql.columns import columns_of
@@ -433,10 +434,51 @@ def test_a_second_stream(home: Path, postgresql: Server, table: str, monkeypatch
     address = parse_address(postgresql.address(table))
     with closing(connect(address.conninfo, address.shown)) as connection:
         StreamTable(connection, address, ()).take()
-        assert failed(command(home, postgresql.address(table))) == (
-            1,
-            f"another process writes to {address.shown}\n  hint: stop it, or name another table",
-        )
+        for name in (table, f"public.{table}"):
+            shown = parse_address(postgresql.address(name)).shown
+            assert failed(command(home, postgresql.address(name))) == (
+                1,
+                f"another process writes to {shown}\n  hint: stop it, or name another table",
+            )
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ("DELETE FROM mrql_streams WHERE table_name = '{t}'", "is kept by nobody now, and batch 2 of this stream"),
+        ("UPDATE mrql_streams SET stream = 'x' WHERE table_name = '{t}'", "is kept by another stream now, and batch 2"),
+        ("UPDATE mrql_streams SET batch = 7 WHERE table_name = '{t}'", "is at batch 7 now, and batch 2 of this stream"),
+    ],
+)
+def test_a_table_that_another_stream_has_taken(
+    home: Path, postgresql: Server, table: str, monkeypatch: pytest.MonkeyPatch, now: str, said: str
+) -> None:
+    """Though this one has its lock still, or believes so: each batch looks at whose the table is."""
+    stream, write = Stream(home, PAIRS, address=postgresql.address(table)), TableSink._write
+
+    def taken(sink: TableSink, number: int, answer: Answer, *, whole: bool) -> Path:
+        if number == 2:
+            with postgresql.connect() as connection:
+                connection.execute(now.format(t=table).encode())
+        return write(sink, number, answer, whole=whole)
+
+    monkeypatch.setattr(TableSink, "_write", taken)
+    with pytest.raises(UserError, match=f"the table {table} {said}"):
+        stream.run()
+    manifest = latest(stream.checkpoint)
+    assert manifest is not None
+    assert manifest.batch == 1
+
+
+def test_a_table_that_is_found_by_its_name_alone(home: Path, postgresql: Server, table: str) -> None:
+    """It is the same one, and its stream the same, whether its schema is said or not."""
+    stream = Stream(home, PAIRS, address=postgresql.address(table))
+    stream.run()
+    code, message = failed(command(home, postgresql.address(f"public.{table}")))
+    assert (code, message.split("\n")[0]) == (
+        1,
+        f"the table public.{table} is not empty, and is kept by another stream",
+    )
 
 
 def test_a_connection_that_is_lost(home: Path, postgresql: Server, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
