@@ -9,6 +9,7 @@ Source: the Delta transaction log protocol, "Transaction Identifiers".
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,11 +20,15 @@ import pyarrow.parquet as pq
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import RecordType
+from mrql.runtime.delta.address import SCHEME
+from mrql.runtime.delta.log import read_version, version_file
 from mrql.runtime.delta.opened import must_be_named_plainly, opened, translated
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.engine.arrow import arrow_type
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.sources.files import DELTA_LOG
+
+logger = logging.getLogger(__name__)
 
 IN_NO_NAME = " ,;{}()\n\t="
 """What Spark takes in no name of a column."""
@@ -38,16 +43,23 @@ class FoundTable:
     partitioned_by: tuple[str, ...]
     batch: int | None
     """The last batch of the stream that it has."""
+    version: int
+    taken: int | None
+    """The first version behind that batch with which somebody else has changed its rows."""
 
 
-@attrs.frozen
+@attrs.define
 class AnswerTable:
-    """The table in a directory, for the answers of a stream."""
+    """The table in a directory, for the answers of a stream.
+
+    The next batch follows on the version that it is `known` at: None where there is no table yet.
+    """
 
     path: Path
     stream: str
     output: Output
     files: DurableFiles
+    known: int | None = None
 
     def must_have_columns(self) -> None:
         """Raises: UserError where the answer has a column that a table cannot have."""
@@ -78,7 +90,36 @@ class AnswerTable:
         with translated(self.path):
             partitioned = tuple(table.metadata().partition_columns)
             batch = table.transaction_version(self.stream)
-            return FoundTable(table.schema().to_json(), not table.file_uris(), partitioned, batch)
+            taken = None if batch is None else self._taken_since_batch(table.version())
+            return FoundTable(
+                table.schema().to_json(), not table.file_uris(), partitioned, batch, table.version(), taken
+            )
+
+    def _taken_since_batch(self, newest: int) -> int | None:
+        """The first version behind the last one of this stream with which somebody else has changed the rows."""
+        found = None
+        for number in range(newest, -1, -1):
+            if not version_file(self.path, number).exists():
+                logger.warning(
+                    "the log of %s is there from version %d on: who has written before that is not known",
+                    self.path,
+                    number + 1,
+                )
+                return found
+            version = read_version(self.path, number)
+            if self.stream in version.applications:
+                return found
+            found = number if version.changes_rows else found
+        return found
+
+    def must_be_as_known(self) -> None:
+        """Raises: UserError where somebody else has changed the rows since."""
+        number = 0 if self.known is None else self.known + 1
+        while version_file(self.path, number).exists():
+            if read_version(self.path, number).changes_rows:
+                hint = f"only the stream may write to it; {SCHEME}{self.path}?replace=true makes it anew with answers"
+                raise UserError(f"version {number} of the table {self.path} is not of this stream", hint=hint)
+            number += 1
 
     def schema(self) -> str:
         """The schema of the answer, as the log has it."""
@@ -96,27 +137,45 @@ class AnswerTable:
         """Brings the files of a batch to the table, and commits them: as all that it has, or besides what it has.
 
         What a process that died has brought there is in no version, and goes with the next `VACUUM`.
+
+        Raises: UserError where somebody else has changed its rows since it was `known`.
         """
-        from deltalake import CommitProperties, DeltaTable
-        from deltalake.transaction import Transaction
+        from deltalake import DeltaTable
 
         schema = self._arrow_schema()
+        self.must_be_as_known()
         with translated(self.path, done="written"):
             if not (self.path / DELTA_LOG).is_dir():
                 self.files.make_directory(self.path)
                 DeltaTable.create(self.path.absolute(), schema)
             actions = [self._brought(file) for file in sorted(directory.glob("part-*")) if _rows(file)]
             self.files.sync(self.path)
-            opened(self.path).create_write_transaction(
-                actions,
-                "overwrite" if whole else "append",
-                schema,
-                commit_properties=CommitProperties(app_transactions=[Transaction(self.stream, number)]),
-            )
+            self.known = self._written(actions, schema, number, whole=whole)
             log = self.path / DELTA_LOG
             # Only when the entry is on the disk what it is made of need not wait any more.
-            for written in (max(log.glob("*.json")), log, self.path, self.path.absolute().parent):
+            for written in (version_file(self.path, self.known), log, self.path, self.path.absolute().parent):
                 self.files.sync(written)
+
+    def _written(self, actions: list[Any], schema: Any, number: int, *, whole: bool) -> int:
+        """Writes the version of a batch, right behind one that was looked at; returns its number.
+
+        `deltalake` would put it behind whatever has come meanwhile.
+        """
+        from deltalake import CommitProperties
+        from deltalake.exceptions import CommitFailedError
+        from deltalake.transaction import Transaction
+
+        properties = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(self.stream, number)])
+        while True:
+            table = opened(self.path)
+            self.must_be_as_known()
+            mode = "overwrite" if whole else "append"
+            try:
+                table.create_write_transaction(actions, mode, schema, commit_properties=properties)
+                return table.version() + 1
+            except CommitFailedError:
+                if not version_file(self.path, table.version() + 1).exists():
+                    raise
 
     def _brought(self, file: Path) -> Any:
         """A file of the table, under a name that no other has had: older versions keep theirs."""

@@ -68,6 +68,13 @@ class TableVersion:
     actions: tuple[Action, ...]
     feed: tuple[LogFile, ...]
     metadata: Metadata | None
+    applications: frozenset[str] = frozenset()
+    """Who has noted with it how far they are (`txn`)."""
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether rows came or went, and not only where they lie."""
+        return any(action.changes_rows for action in self.actions)
 
 
 def version_file(table: Path, number: int) -> Path:
@@ -100,7 +107,8 @@ def read_version(table: Path, number: int) -> TableVersion:
             must_have_no_mapping(table, metadata.configuration)
     files = (_action(table, kind, body) for kind, body in found if kind in ("add", "remove"))
     feed = (_file(table, body, feed=True) for kind, body in found if kind == "cdc")
-    return TableVersion(number, tuple(files), tuple(feed), metadata)
+    applications = frozenset(body["appId"] for kind, body in found if kind == "txn")
+    return TableVersion(number, tuple(files), tuple(feed), metadata, applications)
 
 
 def must_be_read(table: Path, reader: int, features: Iterable[str]) -> None:

@@ -20,6 +20,7 @@ from mrql.runtime.delta.opened import must_be_installed
 from mrql.runtime.engine.answer import Answer, Output
 from mrql.runtime.files.batch_names import batch_name, batch_number
 from mrql.runtime.files.durable import DurableFiles, Publication
+from mrql.runtime.files.lock import Lock
 from mrql.runtime.sinks.places import Opening
 from mrql.runtime.sources.formats.parquet import PARQUET
 
@@ -64,7 +65,7 @@ class DeltaSink:
     `outbox` is where files wait. `after` is the batch that the stream goes on after, if it went to this table until
     now.
 
-    Raises: UserError where the table is not the stream's, or of other columns.
+    Raises: UserError where the table is not the stream's, another stream writes to it, or it is of other columns.
     """
 
     table: AnswerTable
@@ -76,13 +77,20 @@ class DeltaSink:
     """Whether the next batch replaces what is in the table."""
     lacks: bool = attrs.field(init=False)
     """Whether the table does not have the answer as it is."""
+    lock: Lock = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.output.must_have_a_form()
         self.table.must_have_columns()
         self.files.make_directory(self.outbox)
-        self._finish()
-        self.lacks = self._is_to_be_replaced(self.table.look())
+        self.files.make_directory(self.table.path)
+        self.lock = Lock.of_directory(self.table.path, "--output")
+        try:
+            self._finish()
+            self.lacks = self._is_to_be_replaced(self._found())
+        except BaseException:
+            self.lock.close()
+            raise
         self.whole = self.lacks or not self.changes
 
     @property
@@ -114,7 +122,8 @@ class DeltaSink:
         yield from self.outbox.glob(".batch-*")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Leaves the table to others."""
+        self.lock.close()
 
     # --- at the start -------------------------------------------------------------------------
 
@@ -122,16 +131,25 @@ class DeltaSink:
         """Brings to the table what a process that died has committed to the checkpoint, and not to the table."""
         found = ((batch_number(path.name), path) for path in self.outbox.glob("batch-*"))
         for number, waiting in sorted((number, path) for number, path in found if number is not None):
-            if self.after is not None and self._waits_for(self.table.look(), number, waiting):
+            if self.after is not None and self._waits_for(self._found(), number, waiting):
                 self.table.commit(waiting, number, whole=_is_whole(waiting))
-            if self._has(self.table.look(), number):
+            if self._has(self._found(), number):
                 self._drop(waiting)
+
+    def _found(self) -> FoundTable | None:
+        """The table as it is now, on which what comes follows."""
+        found = self.table.look()
+        self.table.known = None if found is None else found.version
+        return found
 
     def _waits_for(self, found: FoundTable | None, number: int, waiting: Path) -> bool:
         """Whether a batch is the next one for what is there."""
         if _is_whole(waiting):
-            return found is None or found.is_empty or self.replace or (found.batch is not None and found.batch < number)
-        return found is not None and found.batch == number - 1
+            return found is None or found.is_empty or self.replace or self._is_before(found, number)
+        return found is not None and found.batch == number - 1 and found.taken is None
+
+    def _is_before(self, found: FoundTable, number: int) -> bool:
+        return found.batch is not None and found.batch < number and found.taken is None
 
     def _has(self, found: FoundTable | None, number: int) -> bool:
         return found is not None and found.batch is not None and found.batch >= number
@@ -171,6 +189,8 @@ class DeltaSink:
             return f"{at} is not empty, and no batch of this stream is in it"
         if self.after is not None and found.batch is None:
             return f"{at} has no batch of this stream, and the checkpoint is at batch {self.after}"
+        if self.after is not None and found.taken is not None:
+            return f"version {found.taken} of {at} is not of this stream, and came behind batch {found.batch}"
         if self.after is not None and found.batch != self.after:
             return f"{at} is at batch {found.batch}, and the checkpoint is at batch {self.after}"
         return None
@@ -180,8 +200,9 @@ class DeltaSink:
     def prepare(self, number: int, answer: Answer) -> Brought:
         """Has the engine write the rows of a batch to files that wait.
 
-        Raises: UserError where a row has no form in them.
+        Raises: UserError where a row has no form in them, or somebody else has written to the table.
         """
+        self.table.must_be_as_known()
         hidden = self.outbox / f".{batch_name(number)}{self.suffix}"
         rows = answer.changes() if self.changes else answer.snapshot()
         rows.write(self.output, hidden, self.files)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,8 +23,11 @@ from mrql.cli.main import main
 from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
 from mrql.runtime.checkpoint.store import latest
+from mrql.runtime.delta import answer_table
 from mrql.runtime.delta.address import parse_address
 from mrql.runtime.delta.answer_table import AnswerTable
+from mrql.runtime.delta.sink import DeltaSink
+from mrql.runtime.files.lock import Lock
 from mrql.runtime.sinks.places import place_at
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.runtime.checkpoint.crashes import KilledStream
@@ -215,6 +221,81 @@ def test_tables_that_are_not_the_streams(home: Path) -> None:
     stream = to_table(home, name="o?replace=true")
     stream.run()
     assert rows(home, "o") == batch_answer(stream)
+
+
+@pytest.mark.parametrize("emit", [*Emit])
+@pytest.mark.parametrize("moment", ["prepare", "commit", "_brought", "_written"])
+def test_rows_of_somebody_else(home: Path, emit: Emit, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever they come while a stream runs: it says so, and goes on only where it may make the table anew."""
+    stream, columns = to_table(home, emit=emit), {"_1": [70], "_2": [1], "_3": [1]}
+    more = pa.table(columns if emit is Emit.SNAPSHOT else {**columns, "weight": [1]})
+    others_write(moment, lambda: write_deltalake(str(home / "t"), more, mode="append"), monkeypatch)
+    said = r"version \d+ of the table .*/t is not of this stream"
+    with pytest.raises(UserError, match=said):
+        stream.run()
+    found = rows(home)
+    with pytest.raises(UserError, match=said):
+        stream.run()
+    assert rows(home) == found
+    again = to_table(home, name="t?replace=true", emit=emit)
+    if emit is Emit.CHANGES:
+        with pytest.raises(UserError, match="changes do not follow on that"):
+            again.run()
+    else:
+        again.run()
+        assert rows(home) == batch_answer(again)
+
+
+def others_write(moment: str, write: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets somebody else write to the table when something is done for the fifth time: before that, and in
+    `_written` between the look at the table and the commit."""
+    where, name = (DeltaSink, moment) if moment == "prepare" else (AnswerTable, moment)
+    where, name = (answer_table, "opened") if moment == "_written" else (where, name)
+    original, calls = getattr(where, name), 0
+
+    def called(*given: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        found = original(*given, **options) if moment == "_written" else None
+        if calls == 5:
+            write()
+        return found or original(*given, **options)
+
+    monkeypatch.setattr(where, name, called)
+
+
+@pytest.mark.parametrize("emit", [*Emit])
+def test_files_that_are_written_anew_meanwhile(home: Path, emit: Emit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version that changes no rows, right before a commit, is no reason to stop."""
+    stream = to_table(home, emit=emit)
+    others_write("_written", lambda: DeltaTable(str(home / "t")).optimize.compact(), monkeypatch)
+    stream.run()
+    assert (rows(home) if emit is Emit.SNAPSHOT else of_changes(rows(home))) == batch_answer(stream)
+
+
+def test_rows_that_came_between_two_runs(home: Path) -> None:
+    """They are found at the start; what was only compacted is no reason to stop."""
+    stream = to_table(home, emit=Emit.CHANGES)
+    stream.run()
+    DeltaTable(str(home / "t")).optimize.compact()
+    write(home / "edges" / "1000.csv", "1,100\n", 2000)
+    stream.run()
+    assert of_changes(rows(home)) == batch_answer(stream)
+    columns = {"_1": [70], "_2": [1], "_3": [1], "weight": [1]}
+    write_deltalake(str(home / "t"), pa.table(columns), mode="append")
+    with pytest.raises(UserError, match=r"version 12 of the table .*/t is not of this stream, and came behind batch 9"):
+        stream.run()
+
+
+def test_a_second_stream(home: Path) -> None:
+    """It is refused while the first one runs."""
+    stream = to_table(home)
+    stream.run()
+    held = Lock.of_directory(home / "t", "--output")
+    with pytest.raises(UserError, match=f"{home}/t is in use by process {os.getpid()}"):
+        stream.run()
+    held.close()
+    stream.run()
 
 
 @pytest.mark.parametrize("emit", [*Emit])
