@@ -42,7 +42,7 @@ from mrql.runtime.sinks.replacing import TargetSink
 from mrql.runtime.sinks.sink import Several, Sink
 from mrql.runtime.sources.arrived import Part, static_files
 from mrql.runtime.sources.catalog import must_not_be_handed_over
-from mrql.runtime.sources.directory import Watched
+from mrql.runtime.sources.directory import Adapted, Watched
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.formats.json import JSON
 from mrql.runtime.sources.path_patterns import is_pattern
@@ -142,6 +142,7 @@ def _run(job: StreamJob, store: Store | None, opened: ExitStack, begun: Callable
     stop, attempts = Stop(), 0
     watch: Watch | None = None
     before: Loop | None = None
+    opened.callback(lambda: None if before is None else before.close())
     while True:
         committed = None if store is None else store.manifest
         try:
@@ -249,7 +250,8 @@ def _ends(job: StreamJob, store: Store | None, opened: ExitStack, outer: ExitSta
             copies = before.copies if before is not None and store is None else _copies(store, outer)
         if quarantine is not None:
             opened.callback(Lock.of_directory(quarantine.directory, "--quarantine").close)
-        commits = None if store is None else _commits(job, store, sink, copies)
+        running = {} if before is None else before.adapted
+        commits = None if store is None else _commits(job, store, sink, copies, running)
         if store is not None:
             _clean(sink, quarantine, store.files)
     return _Ends(sink, quarantine, commits, copies)
@@ -269,9 +271,11 @@ def _beginning(job: StreamJob, ends: _Ends, specs: Mapping[str, SourceSpec], bef
     if ends.commits is not None:
         restored = ends.commits.restored()
         return _Beginning(GoingOn(ends.commits.identities, restored), restored)
-    if before is None or not before.number or before.watched is None:
+    if before is None or before.watched is None:
         return _Beginning()
     watched = [one.of_type(specs[one.spec.name]) for one in before.watched]
+    if not before.number:
+        return _Beginning(watched=watched)
     everything = identities(job.plan, sources_of(job.program, job.query.term))
     ends.sink.start_anew()
     return _Beginning(GoingOn(everything, from_the_beginning(job.plan, watched)), watched=watched)
@@ -362,8 +366,10 @@ def _copies(store: Store | None, opened: ExitStack) -> Copies:
     return Copies(store.root / COPIES, store.files)
 
 
-def _commits(job: StreamJob, store: Store, sink: Several, copies: Copies | None) -> Commits:
-    """The commits of a stream into a checkpoint.
+def _commits(
+    job: StreamJob, store: Store, sink: Several, copies: Copies | None, running: Mapping[str, Adapted]
+) -> Commits:
+    """The commits of a stream into a checkpoint; of one that does a batch again, some adapters are `running`.
 
     Raises: UserError where changes would be put out that do not follow on those before.
     """
@@ -371,7 +377,7 @@ def _commits(job: StreamJob, store: Store, sink: Several, copies: Copies | None)
     if job.engine == "spark":
         versions["spark"] = version("pyspark")
     specs = sources_of(job.program, job.query.term)
-    commits = Commits(store, job.plan, specs, job.engine, versions, sink, copies, job.quarantine)
+    commits = Commits(store, job.plan, specs, job.engine, versions, sink, copies, job.quarantine, running)
     if commits.query_has_changed and job.changes:
         hint = "start with a new --checkpoint and a new --output, or put out snapshots"
         message = f"{reason_to_build(copies)}, and its changes do not follow on those that were put out"

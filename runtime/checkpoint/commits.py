@@ -22,7 +22,7 @@ from mrql.runtime.engine.answer import Answer
 from mrql.runtime.files.durable import Publication
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sinks.sink import Pending, Several
-from mrql.runtime.sources.directory import Directory, Watched
+from mrql.runtime.sources.directory import Adapted, Directory, Watched
 from mrql.runtime.sources.file_archive import Copies
 
 
@@ -48,6 +48,8 @@ class Commits:
     """Copies of the files that were read, where these may change."""
     quarantine: Path | None = None
     """The directory that malformed rows are kept in."""
+    running: Mapping[str, Adapted] = attrs.Factory(dict)
+    """The adapters that are open, where a batch is done again, by the names of their streams."""
     identities: Identities = attrs.field(init=False)
     tables: Mapping[str, SavedSource] = attrs.field(init=False)
     """The static tables, as they were before they were read."""
@@ -83,7 +85,7 @@ class Commits:
         return [
             directory
             for spec in specs
-            for directory in consumed(self.store.manifest, self.store.root, spec, self.copies)
+            for directory in consumed(self.store.manifest, self.store.root, spec, self.copies, self.running)
         ]
 
     def restored(self) -> Restored | None:
@@ -94,7 +96,8 @@ class Commits:
         last = self.store.manifest
         if last is None:
             return None
-        return restored(last, self.store.root, self.plan, self.specs, self.identities, self.engine, self.copies)
+        root, copies, running = self.store.root, self.copies, self.running
+        return restored(last, root, self.plan, self.specs, self.identities, self.engine, copies, running)
 
     # --- a batch ------------------------------------------------------------------------------
 

@@ -22,8 +22,16 @@ from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.source import Offset, open_adapter, open_table
 
 
-def consumed(manifest: Manifest | None, root: Path, spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
-    """What a stream is read from, with what a checkpoint says was read of it: that of its name and place.
+def consumed(
+    manifest: Manifest | None,
+    root: Path,
+    spec: SourceSpec,
+    copies: Copies | None = None,
+    running: Mapping[str, Adapted] | None = None,
+) -> list[Watched]:
+    """What a stream is read from, with what a checkpoint says was read of it: that of its name and place. An adapter
+    that is `running` already, by the name of its stream, is not opened once more: a socket would not say again what it
+    has said.
 
     Raises: UserError where a list of files is damaged, or gone.
     """
@@ -33,7 +41,8 @@ def consumed(manifest: Manifest | None, root: Path, spec: SourceSpec, copies: Co
         offset = source.offset if source is not None and places == [known_by(adapted_place(spec))] else None
         if spec.versioned:
             return [Versions(spec, open_table(spec), offset)]
-        return [Adapted(spec, open_adapter(spec), offset)]
+        known = (running or {}).get(spec.name)
+        return [Adapted(spec, open_adapter(spec), offset) if known is None else known.again(spec, offset)]
     saved = {(d.path, d.weight): d for d in source.directories} if source is not None else {}
     directories: list[Watched] = []
     for part, weight in spec.directories:

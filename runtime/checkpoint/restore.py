@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeAlias
 
@@ -56,8 +57,9 @@ def restored(
     known: Identities,
     engine: str,
     copies: Copies | None = None,
+    running: Mapping[str, Adapted] | None = None,
 ) -> Restored:
-    """What a checkpoint has for a plan over some sources.
+    """What a checkpoint has for a plan over some sources, of which some adapters are `running`.
 
     Raises: UserError where it is that of another engine, or a file that it rests on has changed or is gone.
     """
@@ -76,10 +78,13 @@ def restored(
     # What the rows of each key are is kept as it is, and not read again.
     needed -= plan.keyed.keys() & ledgers.keys()
     needed |= plan.noted - ledgers.keys()
-    directories = {name: consumed(manifest, root, specs[name], copies) for name in sorted(needed & plan.streams.keys())}
-    arrived = {
-        name: [part for w in found for part in _arrived(w, built, copies)] for name, found in directories.items()
-    }
+    arrived: dict[str, list[Part]] = {}
+    for name in sorted(needed & plan.streams.keys()):
+        with ExitStack() as opened:
+            for watched in consumed(manifest, root, specs[name], copies, running):
+                if isinstance(watched, Adapted) and name not in (running or {}):
+                    opened.callback(watched.adapter.close)
+                arrived.setdefault(name, []).extend(_arrived(watched, built, copies))
     return Restored(root, states, ledgers, built, {name: parts for name, parts in arrived.items() if parts})
 
 
@@ -186,9 +191,6 @@ def _arrived(watched: Watched, built: Sequence[str], copies: Copies | None) -> I
         is_file = isinstance(watched, Directory)
         hint = f"put the file back as it was, or {START_OVER}" if is_file else START_OVER
         raise UserError(f"{what}, but {error.message}", watched.spec.span, hint) from None
-    finally:
-        if isinstance(watched, Adapted):
-            watched.adapter.close()
 
 
 # --- what a checkpoint rests on -----------------------------------------------------------------

@@ -252,6 +252,14 @@ def say_what_is_passed_over(spec: SourceSpec) -> bool:
     return other is not None
 
 
+@attrs.frozen
+class FoundPortion:
+    """What an adapter had for a batch, after an offset; nothing where there was nothing new."""
+
+    start: Offset
+    rows: Portion | None
+
+
 @attrs.define
 class Adapted:
     """A stream that an adapter reads, and up to where it was read."""
@@ -261,10 +269,24 @@ class Adapted:
     offset: Offset = None
     end: Any = None
     """How far it went when that was asked."""
+    found: FoundPortion | None = None
+    """What it had for the last batch that was put together."""
+    is_again: bool = False
+    """Whether that batch is put together once more: what a source does not give again is in no other place."""
 
     def of_type(self, spec: SourceSpec) -> Adapted:
         """The same: what an adapter reads has a type that is given."""
-        return self
+        return self.again(spec, self.offset)
+
+    def again(self, spec: SourceSpec, offset: Offset) -> Adapted:
+        """The same, once more from an offset on that a batch has begun at which was not committed."""
+        return attrs.evolve(self, spec=spec, offset=offset, is_again=True)
+
+    @property
+    def known(self) -> FoundPortion | None:
+        """What was found already of what comes next."""
+        is_next = self.is_again and self.found is not None and self.found.start == self.offset
+        return self.found if is_next else None
 
     @property
     def waiting(self) -> int:
@@ -273,7 +295,9 @@ class Adapted:
 
     def upto(self, end: Offset) -> Portion | None:
         """What comes next, up to an offset; None where there is nothing new."""
-        return None if end == self.offset else portion(self.adapter, self.offset, end)
+        rows = None if end == self.offset else portion(self.adapter, self.offset, end)
+        self.found, self.is_again = FoundPortion(self.offset, rows), False
+        return rows
 
     def mark_end(self) -> None:
         """Has what is there now be all that a run reads before it ends, if the adapter knows how far that is.
@@ -396,15 +420,26 @@ def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int 
         if parts := directory.take(file):
             batch.setdefault(directory.spec.name, []).extend(parts)
             taken += 1
-    adapted = [one for one in watched if isinstance(one, Adapted)]
-    ends = latest_of([(one.adapter, one.offset) for one in adapted], max_rows)
-    for one, end in zip(adapted, ends, strict=True):
-        if (new := one.upto(end)) is not None:
-            batch.setdefault(one.spec.name, []).append(new)
+    for name, new in _adapted([one for one in watched if isinstance(one, Adapted)], max_rows):
+        batch.setdefault(name, []).append(new)
     for table in watched:
         if isinstance(table, Versions) and (files := table.next(max_files)):
             batch.setdefault(table.spec.name, []).extend(files)
     return batch
+
+
+def _adapted(adapted: Sequence[Adapted], most: int | None) -> Iterator[tuple[str, Portion]]:
+    """What is new in adapters; what was found for a batch that is put together once more is not asked for again."""
+    known = {one.spec.name: found for one in adapted if (found := one.known) is not None}
+    asked = [one for one in adapted if one.spec.name not in known]
+    ends = latest_of([(one.adapter, one.offset) for one in asked], most)
+    new = {one.spec.name: one.upto(end) for one, end in zip(asked, ends, strict=True)}
+    for one in adapted:
+        name = one.spec.name
+        rows = known[name].rows if name in known else new[name]
+        one.is_again = False
+        if rows is not None:
+            yield name, rows
 
 
 def _oldest_first(directories: Sequence[Directory]) -> Iterator[tuple[Directory, str]]:

@@ -19,6 +19,7 @@ import attrs
 from mrql.algebra.catalog import SourceSpec
 from mrql.rewrite.plan.circuit import Circuit, Operator, OperatorKind
 from mrql.runtime.engine.answer import Answer
+from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.engine.sizes import EngineMeasurements, OperatorActivity
 from mrql.runtime.files.batch_names import batch_name
@@ -157,19 +158,20 @@ class Loop:
     """What the streams are read from, with what was read of it; from the beginning unless said otherwise."""
     number: int = 0
     """The batch that comes next, where no checkpoint says it."""
+    is_closed: bool = False
 
     def run(self) -> Iterator[Report]:
         """Yields a report for each batch; with `once` it ends, else when there is the wish to stop.
 
-        Raises: UserError when a directory or a row is not what it should be; Wider where rows are of a wider type.
-            Without a checkpoint what was read stays open then.
+        Raises: UserError when a directory or a row is not what it should be; Wider where rows are of a wider type, and
+            StatesLost where states were lost. What is read stays open then, until it is gone on from or closed.
         """
         commits = self.commits
         if commits is not None:
             self.number = commits.next_batch
         if self.watched is None:
             self.watched = watch(self.specs.values(), self.copies) if commits is None else commits.directories()
-        directories, open_for_more = self.watched, False
+        directories = self.watched
         for one in directories:
             if isinstance(one, Directory):
                 one.may_go = self.options.may_go
@@ -178,13 +180,24 @@ class Loop:
                 read = [one for one in directories if isinstance(one, Directory)]
                 self.copies.drop_all_but(copy for directory in read for copy in directory.copied())
             yield from self._batches(directories)
-        except Wider:
-            open_for_more = commits is None
+        except (Wider, StatesLost):
             raise
-        finally:
-            for watched in directories:
-                if isinstance(watched, Adapted) and not open_for_more:
-                    watched.adapter.close()
+        except BaseException:
+            self.close()
+            raise
+        self.close()
+
+    @property
+    def adapted(self) -> dict[str, Adapted]:
+        """What adapters read, by the names of their streams."""
+        return {one.spec.name: one for one in self.watched or () if isinstance(one, Adapted)}
+
+    def close(self) -> None:
+        """Closes what is read, if nobody has gone on from it and it was not closed before."""
+        if not self.is_closed:
+            self.is_closed = True
+            for one in self.adapted.values():
+                one.adapter.close()
 
     def _batches(self, directories: Sequence[Watched]) -> Iterator[Report]:
         commits = self.commits
