@@ -13,6 +13,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.algebra.values.file_names import as_utf8
 from mrql.runtime.files.compression import NOT_UTF8, TO_UTF8, packed_as
+from mrql.runtime.files.durable import DurableFiles
 
 
 @attrs.frozen
@@ -76,7 +77,7 @@ class Quarantine:
         """
         if not going_on and directory.exists() and any(not p.name.startswith(".") for p in directory.iterdir()):
             raise UserError(f"{directory} is not empty", hint="name another --quarantine, or empty it")
-        directory.mkdir(parents=True, exist_ok=True)
+        DurableFiles().make_directory(directory)
         return Quarantine(directory)
 
     def reject(self, row: Malformed) -> None:

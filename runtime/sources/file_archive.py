@@ -80,8 +80,11 @@ class Copies:
         self.files.write(noted, checksum(aside).encode())
         self.files.sync(noted)
         self.files.rename(aside, place)
-        self.files.sync(place.parent)
-        self.files.sync(self.directory)
+        # The digest and each partition have names in the directories between.
+        for made in (place.parent, *place.parent.parents):
+            self.files.sync(made)
+            if made == self.directory:
+                break
 
     def drop(self, places: Iterable[Path]) -> None:
         """Removes copies."""

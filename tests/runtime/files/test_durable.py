@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.sources.file_archive import Copies
 
 
 @attrs.define
@@ -31,3 +32,17 @@ def test_directories_above(tmp_path: Path, there: int) -> None:
     files.make_directory(path)
     assert path.is_dir()
     assert {*files.synced} == {*above[there:2]}
+
+
+@pytest.mark.parametrize("inside", [(), ("d=1",), ("d=1", "e=2", "f=3")])
+def test_copies_of_files_in_partitions(tmp_path: Path, inside: tuple[str, ...]) -> None:
+    """Each name above a copy is on the disk, that of its digest among them."""
+    (tmp_path / "a.csv").write_text("1,2\n")
+    files = Noting()
+    copies = Copies(tmp_path / "copies", files)
+    place = copies.place(tmp_path / "a.csv", 4, 0, inside)
+    copies.keep(tmp_path / "a.csv", place)
+    made = [place.parents[n] for n in range(len(inside) + 2)]
+    assert made[-1] == tmp_path / "copies"
+    assert {*made, tmp_path} <= {*files.synced}
+    assert copies.whole(place).read_text() == "1,2\n"
