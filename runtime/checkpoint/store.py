@@ -219,13 +219,19 @@ class Store:
                     self.files.remove(self.root / path)
 
     def clean(self) -> None:
-        """Removes all that no kept manifest names: what was cut off, and what a commit had no time to remove."""
+        """Removes all that no kept manifest names: what was cut off, and what a commit had no time to remove.
+
+        Raises: UserError where there is something else among the runs.
+        """
         keep = {manifest.name for manifest in self.kept}
         for file in self.root.iterdir():
             if file.name.startswith(ASIDE) or (MANIFEST.fullmatch(file.name) and file.name not in keep):
                 self.files.remove(file)
         needed = self._needed()
         for directory in sorted((self.root / RUNS).glob("*")):
+            if not directory.is_dir():
+                message = f"{directory} is no directory of runs: nothing else is kept in {directory.parent}"
+                raise UserError(message, hint="move it elsewhere")
             for run in sorted(directory.iterdir()):
                 if f"{RUNS}/{directory.name}/{run.name}" not in needed:
                     self.files.remove(run)

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -30,6 +31,8 @@ class Lock:
     """What is locked."""
     goes: bool = False
     """Whether that is a file which goes with the lock."""
+    process: int = attrs.Factory(os.getpid)
+    """Whose it is: one that was forked since has the descriptor, too."""
 
     @staticmethod
     def of(directory: Path) -> Lock:
@@ -44,9 +47,14 @@ class Lock:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             os.close(descriptor)
             raise _in_use(directory, holder, "checkpoint") from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        return Lock(descriptor, directory / NAME)
+        lock = Lock(descriptor, directory / NAME)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except BaseException:
+            lock.close()
+            raise
+        return lock
 
     @staticmethod
     def of_directory(directory: Path, option: str) -> Lock:
@@ -73,7 +81,7 @@ class Lock:
             lock = Lock(descriptor, file, goes=True)
             if lock.is_there:
                 return lock
-            os.close(descriptor)  # whoever had it has removed it meanwhile
+            lock.close()  # whoever had it has removed it meanwhile
 
     @property
     def is_there(self) -> bool:
@@ -91,13 +99,18 @@ class Lock:
             raise EngineError(f"{self.path.parent} was removed while it was in use", hint="name another checkpoint")
 
     def close(self) -> None:
-        """Gives the lock up, also where a process that was forked since has it."""
-        if self.descriptor >= 0:
+        """Gives the lock up, also where a process that was forked since has it, which gives nothing up itself."""
+        if self.descriptor >= 0 and self.process == os.getpid():
             if self.goes and self.is_there:
                 self.path.unlink()
-            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+            with suppress(OSError):  # where there are no locks
+                fcntl.flock(self.descriptor, fcntl.LOCK_UN)
             os.close(self.descriptor)
             self.descriptor = -1
+
+    def __del__(self) -> None:
+        """What nobody can close any more, as a view that an error or a notebook has dropped, holds nothing."""
+        self.close()
 
 
 def _opened(file: Path) -> int:

@@ -68,8 +68,10 @@ class DurableView:
                     found._go_on(restored)
                 return found
         except BaseException:
-            held.free()
-            store.close()
+            try:
+                held.free()
+            finally:
+                store.close()
             raise
 
     def _go_on(self, restored: Restored) -> None:

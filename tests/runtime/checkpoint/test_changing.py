@@ -237,6 +237,30 @@ def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
     os.close(copy)
 
 
+def test_something_else_among_the_runs(tmp_path: Path) -> None:
+    """A file that somebody has put there is named, and is left where it is; without it the stream goes on."""
+    write(tmp_path / "edges" / "a.csv", rows(ROWS), 0)
+    stream = Stream(tmp_path, SUMS)
+    stream.run()
+    strange = stream.checkpoint / "runs" / "notes.txt"
+    strange.write_text("mine")
+    for _ in range(2):
+        with pytest.raises(UserError, match=f"{strange} is no directory of runs") as refused:
+            stream.run()
+        assert refused.value.hint == "move it elsewhere"
+    strange.unlink()
+    stream.run()
+
+
+def test_a_store_that_nobody_has_any_more(tmp_path: Path) -> None:
+    """It was dropped without being closed, as by an error: another one may have the checkpoint."""
+    store = Store.open(tmp_path / "state")
+    with pytest.raises(UserError, match="is in use by process"):
+        Store.open(tmp_path / "state")
+    del store
+    Store.open(tmp_path / "state").close()
+
+
 def test_a_quarantine_of_another_stream(tmp_path: Path) -> None:
     """Rows of a stream that has stopped stay its own: another one that goes on is refused them, and takes none."""
     for home in (tmp_path / "one", tmp_path / "other"):

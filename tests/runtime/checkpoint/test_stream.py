@@ -251,7 +251,7 @@ def test_two_processes(home: Path) -> None:
     stream.run()
     code = (
         "import sys, time; from pathlib import Path; from mrql.runtime.files.lock import Lock;"
-        "Lock.of(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+        "lock = Lock.of(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code, str(stream.checkpoint)], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import gc
 import os
 from pathlib import Path
 
@@ -76,3 +77,31 @@ def test_a_file_system_without_locks(
     monkeypatch.setattr(fcntl, "flock", refuses)
     Lock.of_directory(tmp_path, "--output")
     assert f"{tmp_path} cannot be locked" in caplog.text
+
+
+def test_a_lock_that_nobody_has_any_more(tmp_path: Path) -> None:
+    """It is given up, as when what held it was dropped with an error; what was forked meanwhile gives nothing up."""
+    lock: Lock | None = Lock.of(tmp_path)
+    child = os.fork()
+    if not child:
+        lock = None  # closes nothing
+        os._exit(0)
+    os.waitpid(child, 0)
+    with pytest.raises(UserError, match="is in use by process"):
+        Lock.of(tmp_path)
+    del lock
+    gc.collect()
+    Lock.of(tmp_path).close()
+
+
+def test_a_lock_that_cannot_say_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk, for example: it is not held then."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        with pytest.raises(OSError, match="No space left"):
+            Lock.of(tmp_path)
+    Lock.of(tmp_path).close()
