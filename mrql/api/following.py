@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 GLANCE_SECONDS = 0.1
 """So many seconds at most pass before it is seen that a query has ended."""
 
+STOPPED_MAX_SECONDS = 600.0
+"""So many seconds at most pass from the wish to stop until the last query is told so."""
+
 TRIGGER = 'trigger={"processingTime": "5 seconds"}, or {"availableNow": True}'
 
 
@@ -94,8 +97,15 @@ class Following:
         """What is called with each batch; its error is remembered, as Spark only hands on the text of it."""
 
         def fed(df: DataFrame, number: int) -> None:
-            with self.taking():
-                feed(df, number)
+            from mrql.runtime.spark.session.streaming import wait_to_be_stopped
+
+            try:
+                with self.taking():
+                    feed(df, number)
+            except StoppedFollowing:
+                # To return would say that the batch was applied, and to raise, that the query has failed.
+                wait_to_be_stopped(df, STOPPED_MAX_SECONDS)
+                raise
 
         return fed
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from mrql.algebra.errors import UserError
-from mrql.api.following import triggered
+from mrql.api.following import StoppedFollowing, triggered
 from mrql.api.source_feed import SourceFeed
 from mrql.runtime.checkpoint.manifest import Json
 from mrql.runtime.checkpoint.places import adapted_place
@@ -153,6 +153,8 @@ class SourceLoop:
                 self.feed.mark_end()
             while not self._stopping and self._look():
                 pass
+        except StoppedFollowing:
+            pass  # the batch comes with the next start
         except BaseException as error:
             # One that comes after the wish to stop is none of whoever waits for the end.
             self.error = None if self._stopping else error

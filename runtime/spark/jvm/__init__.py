@@ -12,7 +12,7 @@ from mrql.runtime.spark.jvm.handles import session_id
 from mrql.runtime.spark.jvm.hash_partitioning import in_buckets, partitions_by
 from mrql.runtime.spark.jvm.jobs import Job, compute, compute_all, observed_now
 from mrql.runtime.spark.jvm.lazy_dataframe import Lazy, column
-from mrql.runtime.spark.jvm.operations import aggregate, interval_seconds, repartition, select
+from mrql.runtime.spark.jvm.operations import aggregate, interval_seconds, repartition, select, wait
 from mrql.runtime.spark.jvm.persisted import (
     ColumnarRows,
     RowShape,
@@ -91,4 +91,5 @@ __all__ = [
     "select",
     "session_id",
     "shape_by",
+    "wait",
 ]

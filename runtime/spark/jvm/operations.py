@@ -45,6 +45,14 @@ def _columns(texts: Sequence[str]) -> list[Any]:
     return [column(text)._jc for text in texts]
 
 
+def wait(spark: SparkSession, seconds: float) -> None:
+    """Waits in Spark's own thread, where it may be interrupted.
+
+    Raises: Py4JError where it was.
+    """
+    spark._jvm.java.lang.Thread.sleep(int(seconds * 1000))  # type: ignore[union-attr]
+
+
 def interval_seconds(spark: SparkSession, interval: str) -> float:
     """How long the interval of a trigger is, as Spark reads it.
 

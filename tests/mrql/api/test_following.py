@@ -287,3 +287,54 @@ def test_a_listener_hears_of_it(session: SparkSession, tmp_path: Path) -> None:
             assert heard.told == ["fed-left started", "2 rows", "ended"]
     finally:
         session.streams.removeListener(heard)
+
+
+def test_queries_that_are_stopped_have_not_failed(session: SparkSession, tmp_path: Path) -> None:
+    """Not even those that come to a batch between the wish to stop and their own turn: they end, and their batch comes
+    with the next start."""
+    for number in range(3):
+        write(tmp_path / f"{number}.csv", f"{number},0\n", number)
+    heard = Failures()
+    session.streams.addListener(heard)
+    try:
+        with QUERY.view(session, checkpoint=tmp_path / "state") as view:
+            following = view.follow(left=files(session, tmp_path, "A long, B long"), right=numbers(session))
+            while not {"left", "right"} <= view.offsets.keys():
+                assert not following.awaitTermination(0.1)
+            with view._view.lock:
+                following._stopping = True
+                batches = view.batches
+            time.sleep(1)
+            assert following.isActive
+            following.stop()
+            assert view.batches == batches
+            assert following.awaitTermination(1)
+            assert [query.exception() for query in following.queries.values()] == [None, None]
+        while len(heard.exceptions) < 2:
+            time.sleep(0.1)
+        assert heard.exceptions == [None, None]
+        with QUERY.view(session, checkpoint=tmp_path / "state") as view:
+            again = view.follow(left=files(session, tmp_path, "A long, B long"), trigger=NOW)
+            assert again.awaitTermination(120)
+            assert view.offsets["left"]["batchId"] == 2
+    finally:
+        session.streams.removeListener(heard)
+
+
+class Failures(StreamingQueryListener):
+    """With what each query has ended."""
+
+    def __init__(self) -> None:
+        self.exceptions: list[str | None] = []
+
+    def onQueryStarted(self, event: Any) -> None:
+        """It has begun."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """A batch is over."""
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing has come."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        self.exceptions.append(event.exception)
