@@ -8,12 +8,16 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import time
 from pathlib import Path
 
 import attrs
 
 from mrql.algebra.errors import EngineError
 from mrql.runtime.files.digests import WrittenFile, faults, written
+
+REMOVED_MAX_SECONDS = 10.0
+"""For so many seconds at most a directory is removed into which something else is written meanwhile."""
 
 
 class DiskFull(EngineError):
@@ -74,11 +78,19 @@ class DurableFiles:
         path.rename(to)
 
     def remove(self, path: Path) -> None:
-        """Removes a file, or a directory with all that is in it; nothing where it is not there."""
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        """Removes a file, or a directory with all that is in it; nothing where it is not there.
+
+        A job of Spark's that was cancelled writes, and removes what it has written, until it hears of that.
+        """
+        until = time.monotonic() + REMOVED_MAX_SECONDS
+        while path.is_dir() and not path.is_symlink():
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+        path.unlink(missing_ok=True)
 
     # --- made of these ------------------------------------------------------------------------
 

@@ -112,7 +112,8 @@ def write_rows(
         types = [(quote(field.name), field.dataType.simpleString()) for field in schema]
         df = df.selectExpr(*(f"CAST({name} AS {t}) AS {name}" for name, t in types))
     partitions = jvm.partitions_by(df, by) if by else None
-    df.write.option(CHECKED, "true").parquet(path_to_write(df.sparkSession, directory))
+    with jvm.ending_with(df.sparkSession):
+        df.write.option(CHECKED, "true").parquet(path_to_write(df.sparkSession, directory))
     parts = {path for path in directory.iterdir() if path.name.startswith("part-")}
     # What else Spark leaves there, such as checksums of its own, no manifest names.
     for path in sorted({*directory.iterdir()} - parts):

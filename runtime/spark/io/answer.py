@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import attrs
@@ -48,7 +49,8 @@ class SparkRows:
         spark = self.df.sparkSession
         with settings(spark, IN_FILES):
             rows = rows_alone(self.df, self.type, weighted=self.changes)
-            writer_of(output.format)(rows, output, path_to_write(spark, directory))
+            with nullcontext() if jvm.is_remote(spark) else jvm.ending_with(spark):
+                writer_of(output.format)(rows, output, path_to_write(spark, directory))
         # Hadoop has noted a checksum of what says that all is there, which may be written anew.
         files.remove(directory / "._SUCCESS.crc")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from mrql.runtime.spark.jvm.conf import Switch
 from mrql.runtime.spark.jvm.handles import session_id
 from mrql.runtime.spark.jvm.hash_partitioning import in_buckets, partitions_by
-from mrql.runtime.spark.jvm.jobs import Job, compute, compute_all, observed_now
+from mrql.runtime.spark.jvm.jobs import Job, compute, compute_all, ending_with, observed_now
 from mrql.runtime.spark.jvm.lazy_dataframe import Lazy, column
 from mrql.runtime.spark.jvm.operations import aggregate, interval_seconds, repartition, select, wait
 from mrql.runtime.spark.jvm.persisted import (
@@ -65,6 +65,7 @@ __all__ = [
     "compute_all",
     "computed",
     "computed_apart",
+    "ending_with",
     "estimated_bytes",
     "executed_plan",
     "free",

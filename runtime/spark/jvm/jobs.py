@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
+from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -25,6 +27,22 @@ def compute(rdd: Any, tasks: int) -> int:
 def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:
     """Computes the rows of local checkpoints in one job, and returns the number of each."""
     return Job.started(spark, rdds).counts()
+
+
+@contextmanager
+def ending_with(spark: SparkSession) -> Iterator[None]:
+    """A block whose jobs end with it: where it is interrupted, as by Ctrl-C, they would go on with what they write."""
+    context, tag = spark.sparkContext, f"mrql-{uuid4()}"
+    context.addJobTag(tag)
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException:
+        context.cancelJobsWithTag(tag)
+        raise
+    finally:
+        context.removeJobTag(tag)
 
 
 @attrs.frozen

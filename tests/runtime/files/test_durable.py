@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
 import pytest
 
+from mrql.runtime.files import durable
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.sources.file_archive import Copies
 
@@ -32,6 +37,43 @@ def test_directories_above(tmp_path: Path, there: int) -> None:
     files.make_directory(path)
     assert path.is_dir()
     assert {*files.synced} == {*above[there:2]}
+
+
+def test_a_directory_that_is_written_to_while_it_is_removed(tmp_path: Path) -> None:
+    """By a job that was cancelled and goes on for a moment; it makes anew what it needs, and removes some of it."""
+    run, stop = tmp_path / "run", threading.Event()
+
+    def go_on() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            with suppress(FileNotFoundError):
+                (run / "_temporary" / "0").mkdir(parents=True, exist_ok=True)
+                (run / "_temporary" / "0" / f"part-{number}").touch()
+                (run / "_temporary" / "0" / f"part-{number - 5}").unlink(missing_ok=True)
+
+    run.mkdir()
+    writer = threading.Thread(target=go_on)
+    writer.start()
+    threading.Timer(0.5, stop.set).start()
+    for _ in range(100):
+        DurableFiles().remove(run)
+    stop.set()
+    writer.join()
+    DurableFiles().remove(run)
+    assert not run.exists()
+
+
+def test_a_directory_that_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the job never ends, that is said."""
+    monkeypatch.setattr(durable, "REMOVED_MAX_SECONDS", 0.1)
+
+    def fails(path: Path) -> None:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty", str(path))
+
+    monkeypatch.setattr(shutil, "rmtree", fails)
+    with pytest.raises(OSError, match="Directory not empty"):
+        DurableFiles().remove(tmp_path)
 
 
 @pytest.mark.parametrize("inside", [(), ("d=1",), ("d=1", "e=2", "f=3")])

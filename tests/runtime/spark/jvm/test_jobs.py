@@ -1,0 +1,38 @@
+"""Jobs that are given up: what they are at is not gone on with."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.spark.checkpoint import write_rows
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_write_that_is_interrupted(spark: SparkSession, tmp_path: Path) -> None:
+    """As by Ctrl-C in a commit: its job ends, and what it has left is removed, whatever it is at."""
+    slowly = "reflect('java.lang.Thread', 'sleep', 100L)"
+    df = spark.range(0, 400, 1, 8).selectExpr("id", f"{slowly} AS slept")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 1.0)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write_rows(df, df.schema, (), tmp_path / "run", DurableFiles())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    DurableFiles().remove(tmp_path / "run")
+    until = time.monotonic() + 5
+    while spark.sparkContext.statusTracker().getActiveJobsIds():
+        assert time.monotonic() < until, "the job goes on"
+        time.sleep(0.05)
