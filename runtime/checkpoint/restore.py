@@ -90,12 +90,18 @@ def restored(
 
 def known_as_today(manifest: Manifest, plan: Plan, specs: Mapping[str, SourceSpec], known: Identities) -> Manifest:
     """A manifest whose states are known by what they are `known` by today. At first the whole address of a source, with
-    its password, was a part of that; where it is the same still, the states are, too."""
-    first = identities(plan, specs, address=lambda spec: spec.path)
-    pairs = ((first.stages, known.stages), (first.ledgers, known.ledgers))
-    today = {before[name]: now[name] for before, now in pairs for name in now if before[name] != now[name]}
+    its password, was a part of that; where it is the same still, or had none and is noted, the states are, too."""
+    places = {name: source.directories[0].path for name, source in manifest.sources.items()}
+    same = {name for name in places.keys() & specs.keys() if known_by(places[name]) == known_by(place_of(specs[name]))}
+    noted = {name: places[name].partition(" ")[2] for name in same}
+    today: dict[str, str] = {}
+    query = manifest.query
+    for address in (lambda spec: spec.path, lambda spec: noted.get(spec.name) or spec.path):
+        first = identities(plan, specs, address)
+        for before, now in ((first.stages, known.stages), (first.ledgers, known.ledgers)):
+            today |= {before[name]: now[name] for name in now if before[name] != now[name]}
+        query = known.query if manifest.query == first.query else query
     states = {today.get(name, name): state for name, state in manifest.states.items()}
-    query = known.query if manifest.query == first.query else manifest.query
     if (states.keys(), query) == (manifest.states.keys(), manifest.query):
         return manifest
     return attrs.evolve(manifest, states=states, query=query)

@@ -37,7 +37,7 @@ from mrql.runtime.postgresql.table import quoted
 from mrql.runtime.sources.source import Offset, latest_of
 from tests.runtime.checkpoint.streams import Stream, batch_answer
 from tests.runtime.postgresql.killed_logs import log_survives, server_survives, text_of
-from tests.support.postgresql import Server
+from tests.support.postgresql import PASSWORD, Server
 from tests.support.table_history import ROW, TableHistory, make_table
 
 
@@ -406,25 +406,51 @@ def test_a_server_that_has_no_such_slot(postgresql: Server, table: str, tmp_path
         Stream(tmp_path, text.replace("127.0.0.1", "localhost")).run()
 
 
-def test_a_checkpoint_whose_states_are_known_by_a_password(
-    postgresql: Server, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("secret", [True, False])
+def test_a_checkpoint_whose_states_are_known_by_a_whole_address(
+    postgresql: Server,
+    table: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    secret: bool,
 ) -> None:
     """As those of earlier versions are: it goes on with the address that it was written with, and from then on with
-    another one."""
+    another one; at once with another one where there was no password in the first."""
     make_table(postgresql, table, columns="k int, s text")
     text = (
         f't = stream(postgresql_cdc, "{postgresql.address(table)}"); select (x.s, count(x)) from x in t group by x.s;'
     )
+    if not secret:
+        monkeypatch.setenv("PGPASSWORD", PASSWORD)
+        text = text.replace(f":{PASSWORD}@", "@")
     stream = Stream(tmp_path, text)
     with monkeypatch.context() as earlier:
         earlier.setattr(commits, "identities", lambda *given: identities(*given, address=lambda spec: spec.path))
         stream.run()
-    for moved in (text, text.replace("127.0.0.1", "localhost")):
+    moved = text.replace("127.0.0.1", "localhost")
+    for now in (text, moved) if secret else (moved, moved):
         with postgresql.connect() as connection:
             connection.execute(f"INSERT INTO {table} VALUES (1, 'a')".encode())
-        Stream(tmp_path, moved).run()
+        Stream(tmp_path, now).run()
         assert "built again" not in capsys.readouterr().err
     assert stream.answers()["batch-000002"] == Bag([("a", 2)])
+
+
+def test_a_table_that_is_polled_at_another_server(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """Nothing says that its rows are those that were read: it is another stream, read from its start; and no state of
+    the one before is taken for its own."""
+    make_table(postgresql, table, columns="k int, s text")
+    address = f"{postgresql.address(table)}&column=k".replace(f":{PASSWORD}@", "@")
+    row = "type(<k: int, s: string>)"
+    text = f't = stream(postgresql, "{address}", {row}); select (x.s, count(x)) from x in t group by x.s;'
+    with pytest.MonkeyPatch.context() as environment, postgresql.connect() as connection:
+        environment.setenv("PGPASSWORD", PASSWORD)
+        connection.execute(f"INSERT INTO {table} VALUES (1, 'a')".encode())
+        stream = Stream(tmp_path, text)
+        stream.run()
+        Stream(tmp_path, text.replace("127.0.0.1", "localhost")).run()
+        assert stream.answers()["batch-000001"] == Bag([("a", 1)])
 
 
 def test_a_log_that_has_nothing_of_the_table(
