@@ -199,14 +199,6 @@ def write(value: Json) -> str:
             return str(value)
 
 
-_EXPONENT = re.compile(r"\dE-?\d")
-
-
-def has_exponent(text: str) -> bool:
-    """Whether a canonical text may have a number with an exponent in it."""
-    return _EXPONENT.search(text) is not None
-
-
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _TO_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from decimal import Decimal
@@ -56,7 +57,7 @@ def _fitted(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value]) -> Va
         case ty.TupleType(items) if isinstance(value, list) and len(value) == len(items):
             return tuple(_fitted(part, item, atom) for part, item in zip(value, items, strict=True))
         case ty.Basic(ty.Kind.STRING):
-            return value if isinstance(value, str) else write(value)
+            return value if isinstance(value, str) else _as_string(value)
         case ty.Basic(ty.Kind.BOOL) if isinstance(value, bool):
             return value
         case ty.Basic():
@@ -68,6 +69,12 @@ def _fitted(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value]) -> Va
         case ty.BagType(item) if isinstance(value, list):
             return Bag(_fitted(part, item, atom) for part in value)
     raise _Unfit(value, t)
+
+
+def _as_string(value: Json) -> str:
+    """The text of a value that is no string; of a number that is too large to be finite, which is written as one, what
+    stands in that."""
+    return show_atom(value) if isinstance(value, float) and math.isinf(value) else write(value)
 
 
 class NotHeld(ValueError):

@@ -220,7 +220,7 @@ class Expressions:
             case Prim(Folding() as folding, (arg,)):
                 return Atom(recursive_data.folded(folding, self.sql(arg, env), place(term.span), self.fresh), term.type)
         if function == fn.MEMBER:
-            return Atom(json_variant.text(self.variant(term, env)), ty.ANY)
+            return Atom(json_variant.text(self.variant(term, env), self.fresh), ty.ANY)
         if function == fn.AT and (first := sorting.first_sql(self, term, env)) is not None:
             return Atom(first, term.type)
         found = resolved(function, tuple(arg.type for arg in term.args))

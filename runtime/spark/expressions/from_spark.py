@@ -6,7 +6,6 @@ from typing import Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values import json_text
 from mrql.algebra.values.data import Data, Element
 from mrql.algebra.values.decimals import of_type
 from mrql.algebra.values.values import Bag, Document, Record, Value
@@ -39,15 +38,10 @@ def from_spark(value: Any, t: Type) -> Value:
         case ty.Basic(ty.Kind.BINARY):
             return bytes(value)
         case ty.Basic(ty.Kind.ANY):
-            return Document(_shortest(value))
+            return Document(value)
         case ty.Basic(ty.Kind.XML):
             return Element(value)
         case ty.Basic(ty.Kind.DATA):
-            return Data(_shortest(value))
+            return Data(value)
         case _:
             return value
-
-
-def _shortest(text: str) -> str:
-    """A JSON text with its doubles as short as they can be: Java 17 writes some with more digits than they need."""
-    return json_text.write(json_text.read(text, None)) if json_text.has_exponent(text) else text

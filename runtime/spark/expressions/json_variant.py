@@ -1,7 +1,7 @@
 """JSON values in Catalyst: texts outside, VARIANTs while they are taken apart.
 
 A VARIANT cannot be compared, grouped, sorted or made a key, so a value of type `any` or `XML` lies in its column as its
-canonical text (`algebra.values.json_text`), which `to_json` makes of a VARIANT. What takes it apart reads the text with
+canonical text (`algebra.values.json_text`), which `text` makes of a VARIANT. What takes it apart reads the text with
 `parse_json`, follows a whole path, and casts or writes only what it leads to.
 """
 
@@ -20,7 +20,7 @@ from mrql.algebra.values.json_typed import NOT_FINITE
 from mrql.runtime.spark.expressions.canonical_order import Fresh, in_order, let
 from mrql.runtime.spark.expressions.file_texts import is_read_as_text, value_of
 from mrql.runtime.spark.expressions.layout import labels, quote, record_sql, sql_type
-from mrql.runtime.spark.expressions.number_text import number_text
+from mrql.runtime.spark.expressions.number_text import json_text, number_text
 
 Template = Callable[..., str]
 TextReader: TypeAlias = Callable[[str, Type], str]
@@ -47,14 +47,28 @@ def element(variant: str, index: int) -> str:
     return f"try_variant_get({variant}, '$[{index}]', 'variant')"
 
 
-def text(variant: str) -> str:
-    """The text of a part of a value that is canonical."""
+def text(variant: str, fresh: Fresh) -> str:
+    """The text of a part of a value that is canonical; of null it is missing."""
+    return json_text(_as_spark_writes(variant), fresh)
+
+
+def _as_spark_writes(variant: str) -> str:
     return f"nullif(to_json({variant}), 'null')"
 
 
 def canonical_text(variant: str, fresh: Fresh) -> str:
     """The text of a VARIANT that has just been read: `1e0` is a double, written `1.0`, which would be read as `1`."""
-    return let(fresh, text(variant), lambda t: rf"if({t} RLIKE '\\.0([,}}\\]]|$)', {text(f'parse_json({t})')}, {t})")
+
+    def read_again(t: str) -> str:
+        return rf"if({t} RLIKE '\\.0([,}}\\]]|$)', {_as_spark_writes(f'parse_json({t})')}, {t})"
+
+    return json_text(let(fresh, _as_spark_writes(variant), read_again), fresh)
+
+
+def _as_string(variant: str, written: str, fresh: Fresh) -> str:
+    """A VARIANT as a string: one as it is, any other as it is `written`."""
+    string = f"try_variant_get({variant}, '$', 'string')"
+    return let(fresh, written, lambda t: f"if(startswith({t}, '\"'), {string}, {t})")
 
 
 def is_null(variant: str) -> str:
@@ -86,11 +100,10 @@ def taken_as(variant: str, t: Type, at: str, fresh: Fresh) -> str:
 def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
     match t:
         case ty.Basic(ty.Kind.ANY):
-            return text(v)
-        case ty.Basic(ty.Kind.STRING):
-            double = let(fresh, f"try_variant_get({v}, '$', 'double')", lambda x: number_text(x, ty.DOUBLE, fresh))
-            return f"if(schema_of_variant({v}) = 'DOUBLE', {double}, try_variant_get({v}, '$', 'string'))"
-    failed = f"raise_error(concat('{at}', to_json({v}), {text_sql(f' is not a value of type {t}')}))"
+            return text(v, fresh)
+        case ty.STRING:
+            return _as_string(v, text(v, fresh), fresh)
+    failed = f"raise_error(concat('{at}', {text(v, fresh)}, {text_sql(f' is not a value of type {t}')}))"
     otherwise = f"if({is_null(v)}, NULL, {failed})"
     match t:
         case ty.Basic(ty.Kind.BOOL):
@@ -153,7 +166,11 @@ def trimmed(text: str) -> str:
 
 def of_value(sql: str, t: Type, fresh: Fresh) -> str:
     """A value as the text of a JSON value."""
-    return let(fresh, in_order(sql, t, fresh), lambda x: f"if({x} IS NULL, NULL, to_json({variant_of(x, t, fresh)}))")
+
+    def written(x: str) -> str:
+        return f"if({x} IS NULL, NULL, {text(variant_of(x, t, fresh), fresh)})"
+
+    return let(fresh, in_order(sql, t, fresh), written)
 
 
 def variant_of(x: str, t: Type, fresh: Fresh) -> str:
@@ -233,7 +250,9 @@ def held(variant: str, t: Type, fresh: Fresh, read: TextReader = value_of) -> st
         case ty.Basic(ty.Kind.ANY):
             return canonical_text(variant, fresh)
         case ty.Basic(ty.Kind.XML | ty.Kind.DATA):
-            return text(variant)
+            return text(variant, fresh)
+        case ty.STRING:
+            return let(fresh, variant, lambda v: _as_string(v, canonical_text(v, fresh), fresh))
         case ty.TupleType():
 
             def parts_of(v: str) -> str:

@@ -10,7 +10,6 @@ from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
-from mrql.algebra.values.json_text import has_exponent
 from mrql.algebra.values.values import Document, Value
 from mrql.runtime.spark.expressions.layout import Atom, Struct, labels, sql_type, to_sql
 
@@ -33,8 +32,7 @@ def literal_sql(value: object, t: Type) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Document):
-        # As Spark writes its doubles, of which Java 17 writes some with other digits than they need.
-        return f"to_json(parse_json({text_sql(value.text)}))" if has_exponent(value.text) else text_sql(value.text)
+        return text_sql(value.text)
     if isinstance(value, str):
         return text_sql(value)
     if isinstance(value, bytes):

@@ -4,6 +4,9 @@ Java 19 and later write a number so, and Spark's cast is what Java writes. Of th
 exponent, Java 17 and 18 write some with more digits than they need (`9.999999999999999E22` for `1.0E23`), and some with
 a last digit that is not the nearest. So what has many digits is rounded here to fewer, and the fewest that are read as
 the same number are taken.
+
+So it is in JSON texts, too, whose doubles Spark writes as Java does (`json_text`): the text of a value is the same on
+every version of Java, and in the reference, and two that are equal have one text.
 """
 
 from __future__ import annotations
@@ -56,6 +59,24 @@ _EXACT = (  # where Java's digits are too few, or not the nearest
 def unsigned_sql(number: str, t: Type) -> str:
     """A double or float, and 0.0 for −0.0."""
     return f"({number} + {'0.0D' if t == ty.DOUBLE else 'CAST(0 AS FLOAT)'})"
+
+
+_WITH_EXPONENT = "[0-9]E-?[0-9]"
+_TOKENS = r'"(?:[^"\\\\]++|\\\\.)*+"|-?[0-9.]++E-?[0-9]++|[-0-9.]++|[^-0-9"]++'
+"""In SQL, what a JSON text is made of: strings, numbers with an exponent, other numbers, and what is between these. No
+loop goes back, so that none takes room on the stack for each of its steps."""
+
+
+def json_text(text: str, fresh: Fresh) -> str:
+    """A JSON text as Spark writes it, with its doubles as they are written here."""
+    return let(fresh, text, lambda t: f"if({t} RLIKE '{_WITH_EXPONENT}', {_rewritten(t, fresh)}, {t})")
+
+
+def _rewritten(text: str, fresh: Fresh) -> str:
+    token = fresh("k")
+    number = number_text(f"CAST({token} AS DOUBLE)", ty.DOUBLE, fresh)
+    written = f"if({token} RLIKE '^-?[0-9.]+E', {number}, {token})"
+    return f"array_join(transform(regexp_extract_all({text}, '{_TOKENS}', 0), {token} -> {written}), '')"
 
 
 def number_text(number: str, t: Type, fresh: Fresh) -> str:

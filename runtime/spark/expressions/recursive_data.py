@@ -75,5 +75,5 @@ def _shown(payload: str, name: str, t: RecordType, fresh: Fresh) -> str:
     return let(
         fresh,
         in_order(payload, item, fresh),
-        lambda part: f"coalesce(to_json({json_variant.variant_of(part, item, fresh)}), 'null')",
+        lambda part: f"coalesce({json_variant.text(json_variant.variant_of(part, item, fresh), fresh)}, 'null')",
     )

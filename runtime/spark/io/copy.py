@@ -8,9 +8,10 @@ from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.engine.row_format import row_columns
-from mrql.runtime.spark.expressions.casts import canonical, converted
+from mrql.runtime.spark.expressions.casts import canonical, converted, numbered
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import Atom, labels, quote, to_sql
+from mrql.runtime.spark.expressions.number_text import json_text
 from mrql.runtime.spark.io.create_dataframe import to_write
 
 WEIGHT = "mrql_weight"
@@ -42,5 +43,5 @@ def _copied(column: str, t: Type) -> str:
         plain = converted(column, t, ty.STRING, "")
         return f"coalesce({plain}, '')"
     else:
-        text = f"to_json({column}, map('ignoreNullFields', 'false'))"
+        text = json_text(f"to_json({column}, map('ignoreNullFields', 'false'))", numbered("c"))
     return f"coalesce(concat('\"', replace({text}, '\"', '\"\"'), '\"'), '')"

@@ -6,14 +6,17 @@ import json
 from itertools import islice
 from random import Random
 
+import pytest
 from pyspark.sql import SparkSession
 
 import mrql
+from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.json_text import document, read
 from mrql.algebra.values.values import Bag
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.session.errors import translated
 from tests.runtime.spark.expressions.test_number_text import LEAST, LONGER, NOT_FINITE, PLAIN, doubles
 
 TEXTS = ["1.0000000000000001E22", '",9.999999999999999E22,"', "\\", '\\"', '\\\\",4.9E-324', "\u0001\u0002\n", "E", ""]
@@ -57,3 +60,39 @@ def test_constants_are_equal_to_what_is_read(spark: SparkSession) -> None:
     found = collect_value(query.batch(spark, V=frame), query.type)
     assert found == evaluate(query.term, {"V": documents})
     assert len(found) == len(LONGER + LEAST)
+
+
+def test_the_text_of_a_value_is_that_of_the_reference(spark: SparkSession) -> None:
+    """Of numbers, of what has numbers in it, and of strings that look like it."""
+    rows = Bag(numbers_and_texts())
+    query = mrql.compile(
+        """
+        select (d, v as string, v.a as string, v.b as string, length(v as string), v.a as [string])
+        from (d, s) in V, v in {<a: [d], b: s> as any}
+        """,
+        V="bag((double, string))",
+    )
+    frame = to_dataframe(spark, rows, query.streams["V"])
+    assert collect_value(query.batch(spark, V=frame), query.type) == evaluate(query.term, {"V": rows})
+
+
+def test_what_python_has_made_equals_what_spark_makes(spark: SparkSession) -> None:
+    """A value that came from Python, a part of one that Spark has taken out, and one that it has cast."""
+    numbers = [x for x, _ in numbers_and_texts()]
+    rows = Bag([(x, document([x]), document({"A": [x]})) for x in numbers])
+    query = mrql.compile("select d from (d, v, w) in V where v = ([d] as any) and v = w.A", V="bag((double, any, any))")
+    expected = evaluate(query.term, {"V": rows})
+    assert len(expected) > 400  # those between 10⁷ and 10¹⁵ are written without an exponent where they are cast
+    frame = to_dataframe(spark, rows, query.streams["V"])
+    assert collect_value(query.batch(spark, V=frame), query.type) == expected
+
+
+@pytest.mark.parametrize("number", [*LONGER, *LEAST])
+def test_an_error_quotes_a_value_as_the_reference_writes_it(spark: SparkSession, number: float) -> None:
+    query = mrql.compile("select ([d] as any) as int from d in V", V="bag(double)")
+    with pytest.raises(UserError) as expected:
+        evaluate(query.term, {"V": Bag([number])})
+    frame = to_dataframe(spark, Bag([number]), query.streams["V"])
+    with pytest.raises(UserError) as found, translated(None):
+        query.batch(spark, V=frame).collect()
+    assert found.value.message == expected.value.message
