@@ -111,7 +111,7 @@ def _of_groups(
 
 @attrs.frozen
 class _Kept:
-    """A part of a group in columns. One of longs that may leave its range does so where it is read."""
+    """A part of a group in columns. One of longs or decimals that may leave its range does so where it is read."""
 
     part: Part
     name: str
@@ -120,14 +120,15 @@ class _Kept:
     unit: Term
     """What an element adds."""
     carrier: Carrier | None
-    """How one of longs is kept; None of any other, which is one column with its value."""
+    """How one of longs or decimals is kept; None of any other, which is one column with its value."""
 
     @classmethod
     def of(cls, compiler: TermCompiler, part_: Part, group: PVar, row_type: Type) -> _Kept:
         row = Var(compiler.names.fresh("x"), row_type)
         unit = normalize(substitute(part_.term, {group.name: Single(row)}))
         t = part_.term.type
-        carrier = carrier_of(part_.monoid, t, narrow=is_narrow(unit)) if t == ty.LONG else None
+        may_leave = t == ty.LONG or isinstance(t, ty.DecimalType)
+        carrier = carrier_of(part_.monoid, t, narrow=is_narrow(unit)) if may_leave else None
         return cls(part_, compiler.fresh(), row, unit, carrier)
 
     @property

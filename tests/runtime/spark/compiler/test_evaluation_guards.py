@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -67,6 +69,25 @@ def test_what_leaves_its_range_does_so_only_where_it_is_asked_for_on_spark(spark
     """Each of them adds one to the greatest long for rows that its conditions keep out."""
     greatest = Bag([(1, 2), (2, 3), (9223372036854775807, 3)])
     assert_on_spark(spark, text, {"S": greatest, "T": greatest}, TYPES)
+
+
+@pytest.mark.parametrize("t", ["long", "decimal(38, 0)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select (a, if count(b) = 1 then (V, V + 1) else (null, null)) from (a, b) in S group by a",
+        "select (a, if count(d) = 1 then [V, V] else []) from (a, b) in S, (c, d) in T where a = c group by a",
+        "select a from (a, b) in S group by a having count(b) = 2 or V > 3",
+        "select a from (a, b) in S group by a having count(b) = 1 and V > 3 and V < 7",
+    ],
+)
+@pytest.mark.parametrize("aggregate", ["sum(b)", "avg(b)"])
+def test_a_sum_of_a_group_is_made_where_it_is_asked_for(spark: SparkSession, text: str, t: str, aggregate: str) -> None:
+    """However often: Spark computes what is read twice before it is known whether it is read."""
+    large = 2**62 if t == "long" else Decimal(9 * 10**37)
+    rows = Bag([(1, large), (1, large), (2, 5 if t == "long" else Decimal(5))])
+    types = {name: parse_type(f"{{(int, {t})}}") for name in "ST"}
+    assert_on_spark(spark, text.replace("V", aggregate), {"S": rows, "T": Bag([(1, large), (2, large)])}, types)
 
 
 def test_what_cannot_fail_is_moved_by_spark(spark: SparkSession) -> None:
