@@ -1,18 +1,24 @@
 """Loops over the values of one row as Catalyst expressions: `aggregate` over the numbers of the steps.
 
-Without a condition and with a limit the steps are all taken: one that changes nothing is followed by others that change
-nothing. Otherwise what is carried stands beside whether to go on, and the steps after the last one pass it on.
+Without a condition and with a small limit the steps are all taken: one that changes nothing is followed by others that
+change nothing. Otherwise what is carried stands beside whether to go on, and the steps after the last one pass it on.
+
+For as many numbers as a limit says there may be no room. So an array of them has `ROUND_MAX_STEPS` at most: a loop of
+more steps is one of rounds of so many, or of rounds of rounds, and none is begun when the loop has ended.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from typing import TYPE_CHECKING
 
 from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import endless
-from mrql.algebra.terms import Repeat
+from mrql.algebra.functions import INT_RANGES
+from mrql.algebra.terms import Lit, Repeat, Term
 from mrql.algebra.types import Type
-from mrql.runtime.spark.expressions.canonical_order import let
+from mrql.runtime.spark.expressions.canonical_order import Fresh, let
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.layout import Atom, bind, labels, quote, record_sql, sql_type, to_sql
 from mrql.runtime.spark.expressions.literals import place
@@ -20,43 +26,73 @@ from mrql.runtime.spark.expressions.literals import place
 if TYPE_CHECKING:
     from mrql.runtime.spark.expressions.expressions import Environment, Expressions
 
+ROUND_MAX_STEPS = 8192
+"""How many steps, or rounds, are in one round at most."""
+
 
 def repeat_sql(expressions: Expressions, term: Repeat, env: Environment) -> str:
     """The value of a loop in SQL."""
     first = _carried(expressions, f"CAST({expressions.sql(term.source, env)} AS {sql_type(term.type)})", term.type)
     if term.limit is None:
         return _until_done(expressions, term, first, env)
-    n = f"CAST({expressions.sql(term.limit, env)} AS INT)"
-    steps = f"if(coalesce({n}, 0) > 0, sequence(1, {n}), CAST(array() AS ARRAY<INT>))"
-    if term.condition is not None:
-        return f"{_while(expressions, term, first, steps, env)}.v"
-    acc, step = expressions.fresh("a"), expressions.fresh()
-    return f"aggregate({steps}, {first}, ({acc}, {step}) -> {_step(expressions, term, acc, env)})"
+    most = _most(term.limit)
+    if term.condition is None and isinstance(term.limit, Lit) and most <= ROUND_MAX_STEPS:
+        acc, step = expressions.fresh("a"), expressions.fresh()
+        return f"aggregate({_numbers(f'{most}L', 1)}, {first}, ({acc}, {step}) -> {_step(expressions, term, acc, env)})"
+    limit = f"coalesce(CAST({expressions.sql(term.limit, env)} AS BIGINT), 0L)"
+    return let(expressions.fresh, limit, lambda n: f"{_while(expressions, term, first, n, most, env)}.v")
+
+
+def _most(limit: Term) -> int:
+    """How many steps a limit allows at most."""
+    if not isinstance(limit, Lit):
+        return INT_RANGES[limit.type][1] if limit.type in INT_RANGES else 0
+    assert limit.value is None or isinstance(limit.value, int)
+    return max(limit.value or 0, 0)
 
 
 def _until_done(expressions: Expressions, term: Repeat, first: str, env: Environment) -> str:
     """A loop without a limit; one that has not ended is an error."""
-    end = _while(expressions, term, first, f"sequence(1, {term.most})", env)
+    end = _while(expressions, term, first, f"{term.most}L", term.most, env)
     last = expressions.fresh()
     error = f"CAST(raise_error('{place(term.span)}{endless(term).message}') AS {sql_type(term.type)})"
     return f"transform(array({end}), {last} -> if({last}.more, {error}, {last}.v))[0]"
 
 
-def _while(expressions: Expressions, term: Repeat, first: str, steps: str, env: Environment) -> str:
-    """What is carried after the last step, `v`, and whether there would be `more` of them."""
-    acc, new = expressions.fresh("a"), expressions.fresh()
-    value = f"{acc}.v"
+def _while(expressions: Expressions, term: Repeat, first: str, limit: str, most: int, env: Environment) -> str:
+    """What is carried after the last step, `v`, and whether there would be `more` of them; the limit is `most` or
+    less."""
+    new = expressions.fresh()
     after = Atom(new, term.type)
-    if term.condition is None:
-        sides = [to_sql(canonical(expressions, side)) for side in (after, Atom(value, term.type))]
-        goes_on = f"NOT ({sides[0]} <=> {sides[1]})"
-    else:
-        inner = {**env, **bind(term.function.param, after)}
-        goes_on = f"coalesce({expressions.condition(term.condition, inner)}, false)"
-    state = f"named_struct('v', {new}, 'more', {goes_on})"
-    step = f"transform(array({_step(expressions, term, value, env)}), {new} -> {state})[0]"
-    start = f"named_struct('v', {first}, 'more', true)"
-    return f"aggregate({steps}, {start}, ({acc}, {expressions.fresh()}) -> if({acc}.more, {step}, {acc}))"
+
+    def step(acc: str) -> str:
+        value = f"{acc}.v"
+        if term.condition is None:
+            sides = [to_sql(canonical(expressions, side)) for side in (after, Atom(value, term.type))]
+            goes_on = f"NOT ({sides[0]} <=> {sides[1]})"
+        else:
+            inner = {**env, **bind(term.function.param, after)}
+            goes_on = f"coalesce({expressions.condition(term.condition, inner)}, false)"
+        state = f"named_struct('v', {new}, 'more', {goes_on})"
+        return f"transform(array({_step(expressions, term, value, env)}), {new} -> {state})[0]"
+
+    level = next(level for level in count() if ROUND_MAX_STEPS ** (level + 1) >= most)
+    return _in_rounds(expressions.fresh, f"named_struct('v', {first}, 'more', true)", limit, level, step)
+
+
+def _in_rounds(fresh: Fresh, start: str, limit: str, level: int, step: Callable[[str], str]) -> str:
+    """What is carried after so many steps, unless there are no more before; at level 0 they are taken one by one, above
+    it by rounds of the level below."""
+    acc, number, size = fresh("a"), fresh(), ROUND_MAX_STEPS**level
+    left = f"({limit} - {number} * {size}L)"
+    inner = step(acc) if level == 0 else _in_rounds(fresh, acc, left, level - 1, step)
+    return f"aggregate({_numbers(limit, size)}, {start}, ({acc}, {number}) -> if({acc}.more, {inner}, {acc}))"
+
+
+def _numbers(limit: str, size: int) -> str:
+    """The numbers of the rounds of a size in which so many steps are, from 0 on."""
+    last = f"CAST(least(({limit} - 1L) div {size}L, {ROUND_MAX_STEPS - 1}L) AS INT)"
+    return f"if({limit} > 0L, sequence(0, {last}), CAST(array() AS ARRAY<INT>))"
 
 
 def _step(expressions: Expressions, term: Repeat, value: str, env: Environment) -> str:
