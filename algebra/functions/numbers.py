@@ -134,7 +134,7 @@ def _to_integer(
         version("double -> long", _to_long(rounding), _rounded(sql)),
     ]
     if name == "round":
-        versions.append(version("double, long -> double", _round_to, "round({0}, CAST({1} AS INT))"))
+        versions.append(version("double, long -> double", _round_to, None))
         return Function(
             name,
             tuple(versions),

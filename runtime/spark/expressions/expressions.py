@@ -59,6 +59,7 @@ from mrql.runtime.spark.expressions import (
     decimal_sums,
     json_variant,
     long_products,
+    number_text,
     recursive_data,
     running,
     sorting,
@@ -234,6 +235,8 @@ class Expressions:
             return Atom(f"CAST({made} AS {sql_type(term.type)})", term.type)
         if function in fn.RUNNING:
             return Atom(running.running_sql(function, types[0], args[0], self.fresh, place(term.span)), term.type)
+        if function == fn.FUNCTIONS["round"] and version.sql is None:
+            return Atom(number_text.rounded(args[0], f"CAST({args[1]} AS INT)", self.fresh), term.type)
         if version.sql is None:
             raise InternalError("expressions", f"{function.name} has no Catalyst form")
         made = version.sql(*args, place(term.span, of_ints=all(arg.type == ty.INT for arg in term.args)))

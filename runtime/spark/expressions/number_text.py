@@ -85,11 +85,40 @@ def number_text(number: str, t: Type, fresh: Fresh) -> str:
 
 
 def _text(x: str, t: Type, fresh: Fresh) -> str:
-    form, size, written = _FORMATS[t], f"abs(CAST({x} AS DOUBLE))", f"CAST({unsigned_sql(x, t)} AS STRING)"
+    written = f"CAST({unsigned_sql(x, t)} AS STRING)"
+    return f"CASE WHEN {_needs_care(x, written, t)} THEN {_shortest(x, t, fresh)} ELSE {written} END"
+
+
+def _needs_care(x: str, written: str, t: Type) -> str:
+    """Whether Java may have other digits of a number than those that are wanted."""
+    form, size = _FORMATS[t], f"abs(CAST({x} AS DOUBLE))"
     with_exponent = f"({size} >= 1E7D AND {size} < CAST('Infinity' AS DOUBLE) OR {size} > 0D AND {size} < 1E-3D)"
     long = f"length({written}) >= {form.sure + len('1.E7')}"
-    needs_care = f"{with_exponent} AND ({long} OR {size} < {form.normal})"
-    return f"CASE WHEN {needs_care} THEN {_shortest(x, t, fresh)} ELSE {written} END"
+    return f"{with_exponent} AND ({long} OR {size} < {form.normal})"
+
+
+ROUNDED_MAX_DIGITS = 18
+"""Of a double no more digits are rounded away but to 0: it has 17."""
+
+
+def rounded(number: str, digits: str, fresh: Fresh) -> str:
+    """A double to so many digits behind the point, halves away from zero: Spark rounds the digits that Java has."""
+
+    def by_digits(x: str) -> str:
+        parts = let(fresh, _shortest(x, ty.DOUBLE, fresh), _read)
+        made = let(fresh, parts, lambda p: _without(p, f"(-{p}.power - {digits})", x, digits, fresh))
+        written = f"CAST({unsigned_sql(x, ty.DOUBLE)} AS STRING)"
+        return f"CASE WHEN {_needs_care(x, written, ty.DOUBLE)} THEN {made} ELSE round({x}, {digits}) END"
+
+    return let(fresh, number, by_digits)
+
+
+def _without(parts: str, dropped: str, x: str, digits: str, fresh: Fresh) -> str:
+    """A number without so many of its digits, the last ones."""
+    unit = f"CAST(concat('1', repeat('0', {dropped})) AS DECIMAL(38, 0))"
+    whole = let(fresh, unit, lambda u: f"({parts}.whole + {u} / 2) div {u}")
+    made = f"CAST(concat(if({x} < 0D, '-', ''), {whole}, 'E', -({digits})) AS DOUBLE)"
+    return f"CASE WHEN {dropped} <= 0 THEN {x} WHEN {dropped} > {ROUNDED_MAX_DIGITS} THEN 0D ELSE {made} END"
 
 
 def _shortest(x: str, t: Type, fresh: Fresh) -> str:
@@ -120,18 +149,19 @@ def _shortest(x: str, t: Type, fresh: Fresh) -> str:
 def _parts(x: str, fresh: Fresh) -> str:
     """The digits of a number without its sign as a whole number, and the power of ten that it is to be times."""
     size = f"abs(CAST({x} AS DOUBLE))"
-
-    def read(text: str) -> str:
-        digits = f"regexp_replace(substring_index({text}, 'E', 1), '[-.]', '')"
-        return _struct(digits, f"CAST(substring_index({text}, 'E', -1) AS INT) - length({digits}) + 1")
-
     exactly = []
     for exact in _EXACT:
         whole = f"CAST(CAST({size} / {exact.unit} AS BIGINT) AS DECIMAL(19, 0)) * {exact.digits}BD"
         inside = f"{size} >= {exact.low} AND {size} < {exact.below}"
         exactly.append(f"WHEN {inside} THEN {_struct(whole, str(exact.power))}")
-    written = let(fresh, f"CAST(CAST({x} AS DOUBLE) AS STRING)", read)
+    written = let(fresh, f"CAST(CAST({x} AS DOUBLE) AS STRING)", _read)
     return f"CASE {' '.join(exactly)} ELSE {written} END"
+
+
+def _read(text: str) -> str:
+    """The same of a text with an exponent."""
+    digits = f"regexp_replace(substring_index({text}, 'E', 1), '[-.]', '')"
+    return _struct(digits, f"CAST(substring_index({text}, 'E', -1) AS INT) - length({digits}) + 1")
 
 
 def _struct(whole: str, power: str) -> str:

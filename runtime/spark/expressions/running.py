@@ -96,7 +96,7 @@ def _sum(t: Type, at: str) -> PrefixScan:
         return _in_parts(*_decimal_parts(t), lambda c: _decimal_sum(t, c, at))
     if t == ty.DOUBLE:
         return _in_parts(*_double_parts(), _double_sum)
-    high, low = halves_sql("coalesce({x}, 0L)")
+    high, low = halves_sql("coalesce(CAST({x} AS BIGINT), 0L)")  # what is always missing has no type of its own
     return _in_parts({"h": high, "l": low}, {"h": "BIGINT", "l": "BIGINT"}, lambda c: long_sql(f"{c}.h", f"{c}.l", at))
 
 

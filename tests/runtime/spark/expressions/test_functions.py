@@ -5,6 +5,7 @@ Many calls are put into one DataFrame: a row for each row of arguments, a column
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import isfinite
 
 import pytest
@@ -169,11 +170,28 @@ def test_text_of_zeros(spark: SparkSession) -> None:
     assert show_value(found) == expected
 
 
+@pytest.mark.parametrize("rows", ["[]", "[null]", "[(null, null)]", "[(x, null)]", "[[]]"])
+def test_lists_without_a_type(spark: SparkSession, rows: str) -> None:
+    """Each function of lists, of what is empty or has nothing in it that is there."""
+    made = []
+    for function in (*fn.LIBRARY["Lists"], *fn.LIBRARY["Window functions"]):
+        for more in ("", ", 2", ", null", f", {rows}", ', "-"'):
+            call = f"{function.name}({rows}{more})"
+            with suppress(UserError):
+                mrql.compile(f"select {call} from x in S", S="bag(int)")
+                made.append(call)
+    query = mrql.compile(f"select ({', '.join(made)}) from x in S", S="bag(int)")
+    expected = evaluate(query.term, {"S": Bag([1])})
+    frame = to_dataframe(spark, Bag([1]), query.streams["S"])
+    assert same(collect_value(query.batch(spark, S=frame), query.type), expected)
+    assert len(made) > 10
+
+
 def test_every_function_has_a_catalyst_form() -> None:
-    """Those that look into tuples, bags and documents, and the parts of decimals, are compiled by themselves, all
-    others have theirs in the table; `trace` has none."""
+    """Those that look into tuples, bags and documents, the parts of decimals, and a rounding to digits are compiled by
+    themselves, all others have theirs in the table; `trace` has none."""
     without = {f.name for f in fn.FUNCTIONS.values() if any(version.sql is None for version in f.versions)}
-    by_themselves = {f.name for f in (*fn.RUNNING, *fn.DIGITS)}
+    by_themselves = {"round", *(f.name for f in (*fn.RUNNING, *fn.DIGITS))}
     assert without == {*COMPARISONS, "has_null", "member", "trace", *xml.FUNCTIONS, *by_themselves}
 
 

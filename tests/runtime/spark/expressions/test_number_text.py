@@ -11,12 +11,15 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+import mrql
 from mrql.algebra import types as ty
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_double, show_single, to_single
-from mrql.algebra.values.values import Bag
+from mrql.algebra.values.values import Bag, same
 from mrql.runtime.spark.expressions.casts import numbered
 from mrql.runtime.spark.expressions.number_text import number_text
+from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 
 LONGER = [1e23, 5e22, 2e23, 2.0**54 + 8, 8.41e21, 5.209568948636991e18, 2.0**84 * (1 + 2**-52), -4.082563051969564e-202]
@@ -59,3 +62,13 @@ def test_the_shortest_and_of_these_the_nearest(spark: SparkSession, t: Type, dra
     found = texts(spark, numbers, t)
     assert len(found) == len(numbers)
     assert [(x, text) for x, text in found if text != shown(x)] == []
+
+
+def test_what_is_rounded_are_the_digits_of_the_text(spark: SparkSession) -> None:
+    """Where Java has others, as for 5·10²²: below a half is what was one."""
+    halves = [float(f"{digits}5e{power}") for digits in (1, 4, 9, 84, 123) for power in range(-30, 31)]
+    numbers = [*LONGER, *LEAST, *PLAIN, *halves, *islice(doubles(Random(5)), 300), *NOT_FINITE]
+    digits = (-23, -22, -18, -8, -1, 0, 2, 9, 20, 30)
+    query = mrql.compile(f"select ({', '.join(f'round(x, {n})' for n in digits)}) from x in S", S="bag(double)")
+    frame = to_dataframe(spark, Bag(numbers), query.streams["S"])
+    assert same(collect_value(query.batch(spark, S=frame), query.type), evaluate(query.term, {"S": Bag(numbers)}))
