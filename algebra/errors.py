@@ -134,6 +134,8 @@ class TooFewDigits(UserError):
 class EvaluationError(Exception):
     """A function met a value for which it has no result; the evaluator adds the place."""
 
+    hint: str | None = None
+
 
 OF_INTS = "an int has 32 bits, and a long 64: `e as long`"
 """The hint for an overflow of what is computed of ints alone."""

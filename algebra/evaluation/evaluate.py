@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import reduce as fold_left
 from itertools import count
 from operator import is_
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from mrql.algebra import monoids
+from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.errors import OF_INTS, EvaluationError, IntegerOverflow, UserError
 from mrql.algebra.evaluation.lookup import key_in_words
@@ -21,6 +22,8 @@ from mrql.algebra.evaluation.recursive_functions import Definition, Recursive
 from mrql.algebra.evaluation.trace import print_trace
 from mrql.algebra.functions import AND, COALESCE, ONLY, OR, TRACE, apply, convert, convert_from, widened
 from mrql.algebra.functions.operators import only
+from mrql.algebra.memory import LARGE_MIN_SIZE, PLACE_BYTES, make_room, with_room
+from mrql.algebra.span import Span
 from mrql.algebra.stack import NESTED_MAX_CALLS, STACK_MAX_CALLS, deep, on_a_stack_of_its_own
 from mrql.algebra.terms import (
     Cast,
@@ -58,6 +61,8 @@ from mrql.algebra.types import DOUBLE, INT, BagType, ListType, TupleType, Type, 
 from mrql.algebra.values.exact_sums import total
 from mrql.algebra.values.measured import measured
 from mrql.algebra.values.values import Bag, Canonical, Record, Unread, Value, canonical, parts_of_pair, same
+
+T = TypeVar("T")
 
 Environment = Mapping[str, Value]
 
@@ -143,7 +148,10 @@ class _Evaluator:
         if term.function == TRACE:
             print_trace(args[0], term.span)
         types = [arg.type for arg in term.args]
-        return _with_place(term, lambda: apply(term.function, args, types, term.type))
+        value = _with_place(term, lambda: apply(term.function, args, types, term.type))
+        if isinstance(value, str | bytes) and len(value) > LARGE_MIN_SIZE:
+            _with_place(term, make_room)
+        return value
 
     def called(self, term: Prim, definition: Definition, env: Environment) -> Value:
         """The value of a function that calls itself."""
@@ -211,12 +219,15 @@ class _Evaluator:
                 return [widened(self.value(item, env), item.type, element_type(term)) for item in items]
             case Union(left, right):
                 parts = [widened(self.collected(side, env), side.type, term.type) for side in (left, right)]
+                if (size := sum(map(len, parts))) > LARGE_MIN_SIZE:
+                    _with_place(term, lambda: make_room(size * PLACE_BYTES))
                 return parts[0] + parts[1]
             case Stream(name, _):
                 return self.streams[name]
             case CMap(Lambda(param, body), source):
                 elements = self.elements(source, env)
-                return Bag(z for x in elements for z in self.elements(body, {**env, **bind(param, x)}))
+                made = (z for x in elements for z in self.elements(body, {**env, **bind(param, x)}))
+                return Bag(with_room(made, lambda: _place(term)))
             case GroupBy(source):
                 return Bag((k, Bag(group)) for k, group in _grouped(self.keyed(source, pair_type(term)[0], env)))
             case CoGroup(left, right):
@@ -248,7 +259,7 @@ class _Evaluator:
     def keyed(self, term: Term, key: Type, env: Environment) -> Iterable[tuple[Value, Value]]:
         """The pairs of a collection, their keys in the type that they are compared in."""
         own = pair_type(term)[0]
-        for pair in self.elements(term, env):
+        for pair in with_room(self.elements(term, env), lambda: _place(term)):
             k, v = parts_of_pair(pair)
             yield widened(k, own, key), v
 
@@ -406,12 +417,17 @@ def _lacks(value: Value) -> bool:
             return value is None
 
 
-def _with_place(term: Term, compute: Callable[[], Value]) -> Value:
+def _with_place(term: Term, compute: Callable[[], T]) -> T:
     try:
         return compute()
     except EvaluationError as error:
-        hint = OF_INTS if isinstance(error, IntegerOverflow) and _is_of_ints(term) else None
+        hint = OF_INTS if isinstance(error, IntegerOverflow) and _is_of_ints(term) else error.hint
         raise UserError(str(error), term.span, hint) from error.__cause__  # what a callable of Python has raised
+
+
+def _place(term: Term) -> Span | None:
+    """Where a term is from; one that a rewrite has made is from where its parts are."""
+    return next((part.span for part in subterms(term) if part.span is not None), None)
 
 
 def _is_of_ints(term: Term) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.function import Function, clamped, fails, version
 from mrql.algebra.functions.sql_text import begins_sql, let_sql
+from mrql.algebra.memory import LARGE_MIN_SIZE, LONG_BYTES, make_room
 from mrql.algebra.values.values import Canonical, Value, canonical
 
 ARRAY_MAX_ELEMENTS = 2**31 - 16
@@ -14,6 +15,8 @@ ARRAY_MAX_ELEMENTS = 2**31 - 16
 def _range(low: int, high: int) -> list[int]:
     if high - low >= ARRAY_MAX_ELEMENTS:
         raise EvaluationError(f"a range of more than {ARRAY_MAX_ELEMENTS} elements")
+    if high - low > LARGE_MIN_SIZE:
+        make_room((high - low + 1) * LONG_BYTES)
     return list(range(low, high + 1))
 
 

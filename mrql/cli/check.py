@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
+from mrql.cli.common import ARGS, FILE, STRICT, Common, query_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import TRUSTED, loop_options
 from mrql.cli.query_files import load, must_be_incremental, plan_of
@@ -23,7 +23,7 @@ from mrql.rewrite.plan.threshold import Threshold
 @STRICT
 @TRUSTED
 @loop_options
-@common_options
+@query_options
 @reports_errors
 def check(
     file: Path,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
 
+from mrql.algebra.memory import limit_memory
 from mrql.algebra.terms import LOOP_MAX_STEPS
 from mrql.cli.exit_codes import TRACEBACK
-from mrql.cli.options import MEMORY, memory_settings
+from mrql.cli.options import MEMORY, megabytes, memory_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,17 +27,17 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part
 
 @attrs.frozen
 class Common:
-    """The options that all commands share."""
+    """The options that all commands share, and those of what evaluates."""
 
     data: Path
-    engine: str
     format: str
-    master: str | None
-    conf: dict[str, str]
     max_steps: int
-    memory: str | None = None
-    may_import: bool = False
+    may_import: bool
     """Whether a query file may name code in Python."""
+    engine: str = "spark"
+    master: str | None = None
+    conf: Mapping[str, str] = attrs.Factory(dict)
+    memory: str | None = None
 
     @property
     def as_json(self) -> bool:
@@ -53,20 +54,13 @@ class Common:
         return {**memory_settings(self.memory), **self.conf}
 
 
-def common_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Adds the common options, and hands them to the command as one argument."""
+def query_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Adds the options of all commands over a query, and hands them to the command as one argument."""
 
     @click.option(
         "--data",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="Base of relative paths in the query; the current directory by default.",
-    )
-    @click.option(
-        "--engine",
-        type=click.Choice(["spark", "reference"]),
-        default="spark",
-        show_default=True,
-        help="What evaluates: Spark, or plain Python, which needs no Java and is for small data.",
     )
     @click.option(
         "--format",
@@ -76,7 +70,6 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         show_default=True,
         help="How answers are printed: as a table, or as one line of JSON for each.",
     )
-    @click.option("--master", help="Spark master; a local one by default.")
     @click.option(
         "--max-steps",
         type=click.IntRange(min=1),
@@ -84,7 +77,6 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         show_default=True,
         help="How many steps a loop without a limit may take.",
     )
-    @MEMORY
     @click.option(
         "--allow-import",
         "may_import",
@@ -92,24 +84,36 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         help="Run the code in Python that the query names: trust it first.",
     )
     @TRACEBACK
+    @functools.wraps(command)
+    def wrapped(data: Path | None, output_format: str, max_steps: int, may_import: bool, **rest: Any) -> R:
+        return command(common=Common(data or Path(), output_format, max_steps, may_import), **rest)
+
+    return wrapped
+
+
+def common_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Adds those options, and the ones of what evaluates a query."""
+
+    @click.option(
+        "--engine",
+        type=click.Choice(["spark", "reference"]),
+        default="spark",
+        show_default=True,
+        help="What evaluates: Spark, or plain Python, which needs no Java and is for small data.",
+    )
+    @click.option("--master", help="Spark master; a local one by default.")
+    @MEMORY
     @click.option("--conf", multiple=True, metavar="K=V", help="A Spark setting; may be given more than once.")
     @functools.wraps(command)
     def wrapped(
-        data: Path | None,
-        engine: str,
-        output_format: str,
-        master: str | None,
-        conf: tuple[str, ...],
-        max_steps: int,
-        memory: str | None,
-        may_import: bool,
-        **rest: Any,
+        engine: str, master: str | None, memory: str | None, conf: tuple[str, ...], common: Common, **rest: Any
     ) -> R:
-        settings = dict(_setting(pair) for pair in conf)
-        common = Common(data or Path(), engine, output_format, master, settings, max_steps, memory, may_import)
+        limit_memory(megabytes(memory) * 2**20 if memory is not None and engine == "reference" else 0)
+        settings = dict(map(_setting, conf))
+        common = attrs.evolve(common, engine=engine, master=master, conf=settings, memory=memory)
         return command(common=common, **rest)
 
-    return wrapped
+    return query_options(wrapped)
 
 
 def _setting(pair: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mrql.algebra.errors import UserError
-from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
+from mrql.cli.common import ARGS, FILE, STRICT, Common, query_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import REWRITES, TRUSTED, loop_options
 from mrql.cli.query_files import load, must_be_incremental
@@ -42,7 +42,7 @@ from mrql.rewrite.plan.threshold import Threshold
 @STRICT
 @TRUSTED
 @loop_options
-@common_options
+@query_options
 @reports_errors
 def explain(
     file: Path,

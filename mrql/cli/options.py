@@ -125,9 +125,15 @@ def _memory(ctx: click.Context, param: click.Parameter, text: str | None) -> str
     found = re.fullmatch(r"(\d+)([mg])b?", text.lower())
     if found is None:
         raise click.BadParameter(f"{text!r} is not a size like 2g or 900m", ctx, param)
-    if int(found[1]) * (1024 if found[2] == "g" else 1) < DRIVER_MIN_MEGABYTES:
+    size = f"{found[1]}{found[2]}"
+    if megabytes(size) < DRIVER_MIN_MEGABYTES:
         raise click.BadParameter(f"Spark needs at least {DRIVER_MIN_MEGABYTES}m", ctx, param)
-    return f"{found[1]}{found[2]}"
+    return size
+
+
+def megabytes(size: str) -> int:
+    """How many megabytes a size is."""
+    return int(size[:-1]) * (1024 if size.endswith("g") else 1)
 
 
 def memory_settings(size: str | None) -> dict[str, str]:
@@ -139,8 +145,8 @@ MEMORY = click.option(
     "--memory",
     callback=_memory,
     metavar="SIZE",
-    help="So much memory for Spark, like 2g or 900m, and for each executor of a cluster; half of the machine's by "
-    "default. States that do not fit are spilled to disk.",
+    help="So much memory for Spark, like 2g or 900m, and for each executor of a cluster, or for the reference engine; "
+    "half of the machine's by default. States that do not fit are spilled to disk by Spark.",
 )
 TRUSTED = click.option(
     "--trust-deletions",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.memory import with_room
 from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.plan.circuit import Circuit, Operator, OperatorKind
@@ -63,9 +64,10 @@ class ReferenceEngine:
         # What was kept aside when the file was read is not kept once more when its rows are taken back.
         reject = self.reject if part.withdrawn is None or self.reject is fail else pass_over
         with part.named():
-            yield from read_changes(
+            changes = read_changes(
                 part.described(spec), part.read_from, part.weight, lambda row: reject(part.called(row))
             )
+            yield from with_room(changes, lambda: spec.span)
 
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))

@@ -14,6 +14,7 @@ import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import MissingRow, UserError
+from mrql.algebra.memory import with_room
 from mrql.algebra.types import RecordType, Type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value
@@ -227,7 +228,9 @@ def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:
         key and it is not known which is later.
     """
     if spec.versioned or (spec.adapter is None and not spec.shrinks):
-        return Bag(row for file in list_files(spec) for row in read_file(spec, file, reject))
+        return Bag(
+            with_room((row for file in list_files(spec) for row in read_file(spec, file, reject)), lambda: spec.span)
+        )
     if spec.key is not None:
         with placed({spec.name: spec}):
             return Bag(CurrentRows(spec.name, spec.key).after(_all_changes(spec, reject))[0].rows())
@@ -253,7 +256,7 @@ def _all_changes(spec: SourceSpec, reject: Reject) -> Iterator[tuple[Value, int]
         return
     for part, weight in spec.directories:
         for file in list_files(part):
-            yield from read_changes(part, file, weight, reject)
+            yield from with_room(read_changes(part, file, weight, reject), lambda: spec.span)
 
 
 def read_changes(spec: SourceSpec, file: Path, weight: int = 1, reject: Reject = fail) -> Iterator[tuple[Value, int]]:

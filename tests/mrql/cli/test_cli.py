@@ -116,8 +116,8 @@ TABLE = ' value  \n━━━━━━━━\n "é│日" \n1 row\n'
 @pytest.mark.parametrize(
     ("encoding", "command", "shown"),
     [
-        ("ascii", ("run", "q.mrql"), TABLE),
-        ("cp1252", ("run", "q.mrql", "--format", "json"), '["é│日"]'),
+        ("ascii", ("run", "q.mrql", "--engine", "reference"), TABLE),
+        ("cp1252", ("run", "q.mrql", "--engine", "reference", "--format", "json"), '["é│日"]'),
         ("latin-1", ("explain", "--derivation", "q.mrql"), "é│日"),
         ("ascii", ("check", "wrong.mrql"), "unknown name `日`"),
     ],
@@ -126,7 +126,7 @@ def test_what_is_piped_is_utf8(tmp_path: Path, encoding: str, command: tuple[str
     """Whatever the locale is: an answer has all its signs, and a message too. A query file may begin with a mark."""
     (tmp_path / "q.mrql").write_text('\ufeffselect "é│日" from x in {1};', encoding="utf-8")
     (tmp_path / "wrong.mrql").write_text("select 日 from x in {1};", encoding="utf-8")
-    call = (sys.executable, "-m", "mrql", *command, "--engine", "reference")
+    call = (sys.executable, "-m", "mrql", *command)
     env = {**os.environ, "PYTHONIOENCODING": encoding}
     done = subprocess.run(call, capture_output=True, encoding="utf-8", env=env, cwd=tmp_path, check=False)
     assert shown in done.stdout + done.stderr
@@ -382,8 +382,16 @@ def test_memory(home: Path, memory: str, said: str) -> None:
 
 def test_what_memory_sets() -> None:
     """It is that of the driver, and of each executor where there are some; a setting that is named counts before it."""
-    common = Common(Path(), "spark", "json", None, {"spark.executor.memory": "4g"}, 10, "2g")
+    common = Common(Path(), "json", 10, may_import=False, conf={"spark.executor.memory": "4g"}, memory="2g")
     assert common.settings == {"spark.driver.memory": "2g", "spark.executor.memory": "4g"}
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_what_evaluates_nothing_takes_no_engine(home: Path, command: str) -> None:
+    """An option that changes nothing is refused."""
+    for option in (("--engine", "reference"), ("--master", "local"), ("--memory", "2g"), ("--conf", "a=b")):
+        done = in_this_process(command, home / "q.mrql", *option)
+        assert (done.returncode, "No such option" in done.stderr) == (2, True), done.stderr
 
 
 def test_stream_without_a_stream(home: Path) -> None:
