@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from functools import reduce
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
 from itertools import islice
 from pathlib import Path
 
@@ -17,14 +18,20 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.showable import numbered, written_name
 from mrql.algebra.types import Type
 from mrql.cli.exit_codes import reports_errors
+from mrql.jobs.loading import compile_over_files
 from mrql.output.tables import type_name
 from mrql.output.terminal import say
-from mrql.runtime.files.compression import UNPACKED, lines
+from mrql.runtime.files.compression import UNPACKED
+from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.catalog import CATALOG
-from mrql.runtime.sources.files import check_file, list_files, row_type
+from mrql.runtime.sources.files import check_file, list_files, read_file, row_type
+from mrql.runtime.sources.formats.csv import SAMPLE_ROWS
+from mrql.runtime.sources.formats.csv_records import Dialect, all_records
+from mrql.runtime.sources.formats.csv_types import joined_column
 from mrql.runtime.sources.formats.formats import FORMATS
 from mrql.runtime.sources.formats.json_types import joined_types
 from mrql.translate.source_options import text_options
+from mrql.translate.source_rows import must_be_delimiter
 
 SUFFIXES = {
     ".csv": "csv",
@@ -38,9 +45,9 @@ SUFFIXES = {
 }
 """The formats of files by how their names end."""
 DELIMITERS = {".tbl": "|", ".tsv": "\t"}
-OTHERS = (";", "\t", "|")
+OTHERS = (";", "\t", "|", ",")
 """What else is usual between fields."""
-LOOKED_AT_MAX_LINES = 20
+LOOKED_AT_MAX_RECORDS = 20
 """So many records say what stands between their fields."""
 INFERRED = [name for name, format in FORMATS.items() if format.infer is not None]
 
@@ -90,9 +97,9 @@ def infer(
     options |= {option: (text,) for option, text in texts.items() if text is not None}
     _must_take(format, [*options, *([] if sample is None else ["sample"])], delimiter)
     is_csv = isinstance(format.rows, Columns)
-    between = _delimiter(files[0], delimiter, locale) if is_csv else ","
-    specs = [
-        SourceSpec(
+
+    def described(file: Path, between: str) -> SourceSpec:
+        return SourceSpec(
             name=name,
             stream=False,
             format=format,
@@ -104,16 +111,57 @@ def infer(
             sample=sample,
             texts=text_options(options, between),
         )
-        for file in files
-    ]
-    row = reduce(lambda a, b: _of_both(specs[0], a, b), map(row_type, specs))
+
+    between = _delimiter(partial(described, files[0]), files[0], delimiter, locale, quote) if is_csv else ","
+    specs = [described(file, between) for file in files]
+    row = _written_type(reduce(lambda a, b: _of_both(specs[0], a, b), map(_row_type, specs)))
     if name == "json" and not multiline and isinstance(row, ty.ListType):
         say("each line is an array; --multiline reads files that are one document each", err=True)
     if not is_csv and any(_lacks_columns(attrs.evolve(spec, row=row)) for spec in specs):
         options |= {"allowMissingColumns": ()}
-    say(f"type row = {type_name(row)};")
+    definition = f"type row = {type_name(row)};"
+    say(definition)
     for spec in specs:
-        say(_written(spec, options))
+        source = _written(spec, options)
+        say(source)
+        _say_what_is_malformed(f"{definition}\n{source};", sample or SAMPLE_ROWS)
+
+
+def _row_type(spec: SourceSpec) -> Type:
+    """The type of the rows of a source.
+
+    Raises: UserError where there is none to be found; its hint is of this command.
+    """
+    try:
+        return row_type(spec)
+    except UserError as error:
+        raise _as_here(error) from None
+
+
+def _of_options(hint: str | None) -> str | None:
+    """What a hint says of the arguments of a source, as it is said of this command; nothing of what this one finds."""
+    if hint is None or "type(<" in hint:
+        return None
+    return re.sub(r"`?\b(header|multiline)\b`?", r"`--\1`", hint, count=1)
+
+
+def _say_what_is_malformed(query: str, most: int) -> None:
+    """Says which of the first rows is malformed for the source that is printed: other records have other columns, say.
+
+    It is not in the type, since that would be one of texts, or of anything, for all rows.
+    """
+    (spec,) = compile_over_files(query, may_import=False).sources.values()
+    found: list[Malformed] = []
+    rows = (row for file in list_files(spec) for row in read_file(spec, file, found.append))
+    for _ in islice(rows, most):
+        if found:
+            break
+    if found:
+        say(f"not all rows are of that type:\n{_as_here(found[0].error())}", err=True)
+
+
+def _as_here(error: UserError) -> UserError:
+    return UserError(error.message, error.span, _of_options(error.hint))
 
 
 Options = dict[str, tuple[str, ...]]
@@ -146,17 +194,21 @@ def _must_take(format: Format, options: Iterable[str], delimiter: str | None) ->
             raise click.UsageError(f"{format} source has no option `{option}`: it is for {taking}")
 
 
-def _delimiter(file: Path, given: str | None, locale: str | None) -> str:
+def _delimiter(
+    described: Callable[[str], SourceSpec], file: Path, given: str | None, locale: str | None, quote: str | None
+) -> str:
     """What stands between the fields of csv: as it is given, or as it looks.
 
-    Raises: UsageError where that is no character, or several.
+    Raises: UsageError where nothing can stand apart by that.
     """
     between = DELIMITERS.get(_ending(file), ",") if given is None else given
-    if given is None and (other := _other_delimiter(file, between, locale)) is not None:
+    try:
+        must_be_delimiter(between, '"' if quote is None else quote)
+    except UserError as error:
+        raise click.UsageError(error.message) from None
+    if given is None and (other := _other_delimiter(described, between, locale)) is not None:
         say(f"the fields stand apart by {_quoted(other)}; --delimiter says what else it may be", err=True)
-        between = other
-    if len(between) != 1:
-        raise click.UsageError("a delimiter is one character")
+        return other
     return between
 
 
@@ -175,20 +227,55 @@ def _lacks_columns(spec: SourceSpec) -> bool:
     return any(check_file(spec, file) is not None and check_file(lenient, file) is None for file in list_files(spec))
 
 
-def _other_delimiter(path: Path, usual: str, locale: str | None) -> str | None:
-    """What stands between the fields of csv where it is not what is usual: it is in each of the first records, as often
-    in all of them, and the other is not, or may be part of a number in some locale."""
-    spec = SourceSpec("csv", stream=False, format=FORMATS["csv"], path=str(path), row=ty.UNIT)
+def _other_delimiter(described: Callable[[str], SourceSpec], usual: str, locale: str | None) -> str | None:
+    """What stands between the fields of csv where it is not what is usual: each of the first records has as many
+    fields, and several, with it and not with the other, or that may be part of a number in some locale.
+
+    Where fields are in quotes, those are looked at first that have nothing outside of quotes but the delimiter.
+    """
+    for is_clean in (True, False):
+        if locale is None and _divides(described(usual), is_clean=is_clean):
+            return None
+        fitting = (other for other in OTHERS if other != usual and _can_be(described, other))
+        found = next((other for other in fitting if _divides(described(other), is_clean=is_clean)), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _can_be(described: Callable[[str], SourceSpec], delimiter: str) -> bool:
+    """Whether fields may stand apart by that, beside the signs that options name."""
+    try:
+        described(delimiter)
+    except UserError:
+        return False
+    return True
+
+
+def _divides(spec: SourceSpec, *, is_clean: bool) -> bool:
+    """Whether the first records of a source have several fields, all as many, and quotes around whole fields alone."""
     files = list_files(spec)
-    found = [line for _, line in islice(lines(files[0]), LOOKED_AT_MAX_LINES) if line.strip()] if files else []
+    found = [*islice(all_records(spec, files[0]), LOOKED_AT_MAX_RECORDS)] if files else []
+    counts = {len(fields) for _, _, fields, _ in found}
+    if is_clean and spec.texts.quote:
+        pattern = re.compile(Dialect.of(spec).record)
+        found_clean = all(pattern.fullmatch(text) for _, text, _, _ in found)
+    else:
+        found_clean = True
+    return found_clean and len(counts) == 1 and counts.isdisjoint({0, 1})
 
-    def divides(delimiter: str) -> bool:
-        counts = {line.count(delimiter.encode()) for line in found}
-        return len(counts) == 1 and 0 not in counts
 
-    if divides(usual) and locale is None:
-        return None
-    return next((delimiter for delimiter in OTHERS if divides(delimiter)), None)
+def _written_type(t: Type) -> Type:
+    """A type as a query file can have it: of an object without fields nothing is known."""
+    match t:
+        case ty.RecordType(()):
+            return ty.ANY
+        case ty.RecordType(fields):
+            return ty.RecordType(tuple((name, _written_type(item)) for name, item in fields))
+        case ty.ListType(item):
+            return ty.ListType(_written_type(item))
+        case _:
+            return t
 
 
 def _must_be_alike(files: Sequence[Path], name: str) -> None:
@@ -222,7 +309,7 @@ def _of_both(spec: SourceSpec, a: Type, b: Type) -> Type:
     if is_csv and not spec.header and a.names != b.names:
         message = f"one file has {len(a.names)} columns, another {len(b.names)}"
         raise UserError(message, hint="--header finds columns by their names")
-    fields = tuple((name, _column(name, t, b, is_csv=is_csv)) for name, t in a.fields if name in b.names)
+    fields = tuple((name, _column(spec, name, t, b)) for name, t in a.fields if name in b.names)
     if not fields:
         raise UserError(f"the files have no column in common: {type_name(a)} and {type_name(b)}")
     for name in dict.fromkeys([*a.names, *b.names]):
@@ -231,11 +318,11 @@ def _of_both(spec: SourceSpec, a: Type, b: Type) -> Type:
     return ty.RecordType(fields)
 
 
-def _column(name: str, t: Type, other: ty.RecordType, *, is_csv: bool) -> Type:
+def _column(spec: SourceSpec, name: str, t: Type, other: ty.RecordType) -> Type:
     found = dict(other.fields)[name]
+    if isinstance(spec.format.rows, Columns):
+        return joined_column(t, found, spec.texts, name)
     joined = ty.join_types(t, found)
     if joined is not None:
         return joined
-    if is_csv:
-        return ty.STRING
     raise UserError(f"the column `{name}` is of type {t} in one file, and {found} in another")

@@ -38,16 +38,26 @@ def with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, 
                 raise UserError("a header has names, and so must the columns", row.span, "type(<id: long>), say")
             return attrs.evolve(spec, columns=columns, row=row_type)
         case Records(typed), row:
-            given = _given_record(spec, row, known, typed=typed)
+            is_any = not typed and arguments.changes is None and arguments.key is None
+            given = _given_record(spec, row, known, typed=typed, is_any=is_any)
             if spec.no_new_columns and not isinstance(given, ty.RecordType):
                 raise UserError(f"rows of type {given} have no columns that could be new", row.span)
             return attrs.evolve(spec, row=given)
 
 
+def must_be_delimiter(delimiter: str, quote: str, span: Span | None = None) -> None:
+    """Raises: UserError where fields cannot stand apart by that."""
+    if len(delimiter) != 1:
+        raise UserError("a delimiter is one character", span)
+    if delimiter in "\r\n":
+        raise UserError("a delimiter is no line end, which stands between records", span)
+    if delimiter == quote:
+        raise UserError(f"a delimiter is not the quote, {quote}, which stands around fields", span)
+
+
 def _must_be_columns(spec: SourceSpec, span: Span) -> None:
     """Raises: UserError where a file of columns cannot be read as is said."""
-    if len(spec.delimiter) != 1:
-        raise UserError("a delimiter is one character", span)
+    must_be_delimiter(spec.delimiter, spec.texts.quote, span)
     if spec.missing_columns and not spec.header:
         raise UserError("only a header says that columns are missing", span, "add header")
     if spec.no_new_columns and not spec.header:
@@ -55,10 +65,10 @@ def _must_be_columns(spec: SourceSpec, span: Span) -> None:
         raise UserError("only a header says that columns are new", span, hint)
 
 
-def _given_record(spec: SourceSpec, row: syntax.TypeArg, known: Globals, *, typed: bool) -> Type:
-    """The type of rows that are records, and may be anything where the files do not say of which types they are."""
+def _given_record(spec: SourceSpec, row: syntax.TypeArg, known: Globals, *, typed: bool, is_any: bool) -> Type:
+    """The type of rows that are records; they are any value of JSON where neither files nor changes need columns."""
     t = resolve(row.type, known)
-    if t == ty.ANY and not typed:
+    if is_any and ty.is_json(t):
         return t
     if not isinstance(t, ty.RecordType):
         raise UserError(f"rows of {spec.format.name} are records, not {t}", row.span)

@@ -275,9 +275,12 @@ def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
     ]
     types = column_types(own, names, spec.texts)
     if not spec.header and _hides_types(own, names, types, spec):
-        logger.warning("%s: the first record looks like names of columns; `header` says that it has these", spec.path)
+        logger.warning("%s: the first record looks like names of columns; %s says that it has these", spec.path, WORD)
     typed = zip(names, types, strict=True)
     return ty.RecordType(tuple((name, t) for name, t in typed if name))
+
+
+WORD = "`header`, or `--header` of `mrql infer`,"
 
 
 def _hides_types(own: Sequence[Fields], names: Sequence[str], types: Sequence[Type], spec: SourceSpec) -> bool:

@@ -37,7 +37,7 @@ def column_types(
     for fields in records:
         for place, (name, (field, quoted)) in enumerate(zip(names, fields, strict=False)):
             if field or quoted:
-                found[place] = _of_both(found[place], field_type(field, options, name), options, name)
+                found[place] = joined_column(found[place], field_type(field, options, name), options, name)
     return [ty.STRING if t == ty.NOTHING else t for t in found]
 
 
@@ -47,11 +47,11 @@ def wider_type(known: Type, field: str, column: str, options: TextOptions) -> Ty
     >>> print(wider_type(ty.LONG, "0.5", "a", AS_USUAL), wider_type(ty.LONG, "x", "a", AS_USUAL))
     double string
     """
-    both = _of_both(known, field_type(field, options, column), options, column)
+    both = joined_column(known, field_type(field, options, column), options, column)
     return ty.STRING if both == known else both
 
 
-def _of_both(a: Type, b: Type, options: TextOptions, column: str) -> Type:
+def joined_column(a: Type, b: Type, options: TextOptions, column: str) -> Type:
     """The type of the fields of both; where a pattern is given, a date is not written as a timestamp is."""
     has_pattern = any(options.time_format(t, column) is not None for t in (ty.DATE, ty.TIMESTAMP))
     if has_pattern and {a, b} == {ty.DATE, ty.TIMESTAMP}:

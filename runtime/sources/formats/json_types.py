@@ -34,7 +34,7 @@ def type_of(value: Json) -> Type:
         case Decimal() if value.as_tuple().exponent == 0:
             return LARGE
         case dict():
-            if len(value) > RECORD_MAX_FIELDS or any('"' in key or "\\" in key for key in value):
+            if len(value) > RECORD_MAX_FIELDS or not all(map(_is_name, value)):
                 return ty.ANY
             return ty.RecordType(tuple((name, type_of(item)) for name, item in value.items()))
         case list():
@@ -44,6 +44,11 @@ def type_of(value: Json) -> Type:
             return ty.ListType(item)
         case _:
             return ty.DOUBLE
+
+
+def _is_name(key: str) -> bool:
+    """Whether a field of a record can have that name."""
+    return key != "" and '"' not in key and "\\" not in key
 
 
 def joined_types(a: Type, b: Type) -> Type:

@@ -142,8 +142,10 @@ def test_a_command_asks_for_allow_import(tmp_path: Path, text: str, what: str) -
     (tmp_path / "other.mrql").write_text('1;\nimport f from "loud";')
     query = tmp_path / "q.mrql"
     query.write_text(text)
-    for command in (["check"], ["explain"], ["run"], ["stream", "--once"], ["verify"]):
-        done = CliRunner().invoke(main, [*command, "--engine", "reference", str(query)])
+    reference = ["--engine", "reference"]
+    commands = (["run", *reference], ["stream", "--once", *reference], ["verify", *reference])
+    for command in (["check"], ["explain"], *commands):
+        done = CliRunner().invoke(main, [*command, str(query)])
         assert done.exit_code == 1, (command, done.output)
         assert f"{'other' if 'include' in text else 'q'}.mrql:2:" in done.output
         assert f"{what} runs code in Python, which this command does not" in done.output
