@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import attrs
 
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import EngineError
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.engine.sizes import OperatorActivity
 from mrql.runtime.streaming.report import Report
@@ -233,7 +233,7 @@ class Endpoint:
     def __init__(self, totals: Totals, port: int) -> None:
         """Listens on a port; on a free one where that is 0.
 
-        Raises: UserError where the port cannot be had.
+        Raises: EngineError where the port cannot be had.
         """
 
         class Handler(BaseHTTPRequestHandler):
@@ -255,7 +255,7 @@ class Endpoint:
             self.server = ThreadingHTTPServer((LOOPBACK, port), Handler)
         except OSError as error:
             hint = "name another --metrics-port; 0 takes one that is free"
-            raise UserError(f"nothing can listen on {LOOPBACK}:{port}: {error.strerror}", hint=hint) from None
+            raise EngineError(f"nothing can listen on {LOOPBACK}:{port}: {error.strerror}", hint) from None
         self.server.daemon_threads = True
         self.thread = threading.Thread(target=self.server.serve_forever, name="mrql-metrics", daemon=True)
         self.thread.start()
@@ -283,7 +283,7 @@ class Metrics:
     def opened(path: Path | None, port: int | None) -> Metrics:
         """Opens what is asked for.
 
-        Raises: OSError for the file, UserError for the port.
+        Raises: OSError for the file, EngineError for the port.
         """
         totals = None if port is None else Totals()
         endpoint = None if port is None or totals is None else Endpoint(totals, port)

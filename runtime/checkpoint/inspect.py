@@ -21,14 +21,17 @@ Write = Callable[[Path], dict[str, int]]
 """Fills the directory of a run, and says how many rows each file has."""
 
 
+NAMED_BY_A_STREAM = "a checkpoint is the directory that `mrql stream --checkpoint DIR`, or a view, keeps its states in"
+
+
 def committed(root: Path) -> Manifest:
     """What a checkpoint has committed last.
 
     Raises: UserError where there is none, or it cannot be read.
     """
-    manifest = latest(root)
+    manifest = latest(root, hint=NAMED_BY_A_STREAM)
     if manifest is None:
-        raise UserError(f"{root} is not a checkpoint: nothing was committed to it")
+        raise UserError(f"{root} is not a checkpoint: nothing was committed to it", hint=NAMED_BY_A_STREAM)
     return manifest
 
 

@@ -87,8 +87,8 @@ def noted(root: Path) -> int:
     return _number(Path(name))
 
 
-def latest(root: Path) -> Manifest | None:
-    """What a checkpoint has committed last; None where nothing was.
+def latest(root: Path, hint: str = "name a new directory") -> Manifest | None:
+    """What a checkpoint has committed last; None where nothing was. The hint is for a directory that is none.
 
     Raises: UserError where the directory holds something else, or the manifest cannot be read.
     """
@@ -103,7 +103,7 @@ def latest(root: Path) -> Manifest | None:
     ours = (LOCK, RUNS, READ, OUTBOX, COPIES, STREAMING, INCOMING, SLOTS)
     strange = [p for p in root.iterdir() if p.name not in ours and not p.name.startswith(ASIDE)]
     if strange:
-        raise UserError(f"{root} is not a checkpoint: it holds {sorted(strange)[0].name}", hint="name a new directory")
+        raise UserError(f"{root} is not a checkpoint: it holds {sorted(strange)[0].name}", hint=hint)
     return None
 
 

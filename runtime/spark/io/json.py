@@ -42,12 +42,12 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
         changes = _unwrapped(arrays, spec.changes)
         return _changes(spec, _records(changes, _whole(spec), spec, faults, fresh), apart)
     if not isinstance(spec.row, ty.RecordType):
-        return ParsedRows(
-            arrays.selectExpr("*", f"{json_variant.held(FIRST, spec.row, fresh)} AS value"),
-            ["value"],
-            _any(faults),
-            apart,
-        )
+        value = f"{FIRST} AS mrql_value"
+        arrays = arrays.selectExpr("mrql_file", "mrql_number", f"({_any(faults)}) AS mrql_wrong", value)
+        wrong = ["mrql_wrong", json_variant.unfit("mrql_value", spec.row, fresh)]
+        wrong += [] if spec.row == ty.ANY else ["coalesce(is_variant_null(mrql_value), false)"]
+        held = f"{json_variant.held('mrql_value', spec.row, fresh)} AS value"
+        return ParsedRows(arrays.selectExpr("*", held), ["value"], _any(wrong), apart)
     df = _records(arrays, spec.row, spec, faults, fresh)
     return ParsedRows(df, [label(i) for i, _ in enumerate(spec.row.names)], "mrql_unfit", apart)
 

@@ -354,6 +354,7 @@ def test_what_is_no_checkpoint_is_left_alone(home: Path, command: str) -> None:
     done = in_this_process("checkpoint", command, home / "s")
     assert done.returncode == 1
     assert f"{home / 's'} is not a checkpoint" in done.stderr
+    assert "hint: a checkpoint is the directory that `mrql stream --checkpoint DIR`" in done.stderr
     assert sorted((home / "s").iterdir()) == before
 
 

@@ -332,7 +332,7 @@ def test_a_port_that_is_taken(home: Path) -> None:
         port = taken.getsockname()[1]
         options = ["--engine", "reference", "--once", "--data", str(home), "--metrics-port", str(port)]
         done = CliRunner().invoke(main, ["stream", str(home / "q.mrql"), *options])
-    assert (done.exit_code, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (3, "")
     says = f"error: nothing can listen on 127.0.0.1:{port}: Address already in use\n"
     assert done.stderr == says + "  hint: name another --metrics-port; 0 takes one that is free\n"
 

@@ -20,7 +20,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag
 from mrql.cli.main import main
 from mrql.runtime.checkpoint import policy
-from mrql.runtime.checkpoint.inspect import committed
+from mrql.runtime.checkpoint.inspect import NAMED_BY_A_STREAM, committed
 from mrql.runtime.checkpoint.manifest import read_manifest
 from mrql.runtime.checkpoint.store import manifest_files
 from mrql.runtime.files.durable import DurableFiles, Publication
@@ -393,7 +393,7 @@ def test_show_of_nothing(tmp_path: Path) -> None:
     shown = command("show", tmp_path)
     assert (shown.exit_code, shown.output) == (
         1,
-        f"error: {tmp_path} is not a checkpoint: nothing was committed to it\n",
+        f"error: {tmp_path} is not a checkpoint: nothing was committed to it\n  hint: {NAMED_BY_A_STREAM}\n",
     )
 
 

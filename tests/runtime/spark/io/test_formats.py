@@ -441,6 +441,18 @@ def test_times(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, ro
         assert_same(spark, f'source(json, "f.json", type({row}))', base)
 
 
+@pytest.mark.parametrize(
+    "row", ["any", "long", "double", "bool", "string", "date", "decimal(4, 1)", "[long]", "{<a: int>}"]
+)
+@pytest.mark.parametrize("multiline", ["", ", multiline"])
+def test_rows_of_json_that_are_no_records(spark: SparkSession, tmp_path: Path, row: str, multiline: str) -> None:
+    """What does not fit their type is malformed in them as in a field, and was missing."""
+    rows = ["1", "2.5", "null", "true", '"x"', '"2024-01-31"', "[]", "[1, null]", '["y"]', "{}", '[{"a": 1}, {}]', "[{"]
+    text = f"[{', '.join(rows[:-1])}]" if multiline else "\n".join(rows)
+    (tmp_path / "a.json").write_text(text)
+    assert_same(spark, f'source(json, "a.json", type({row}){multiline})', tmp_path)
+
+
 def test_a_row_is_malformed_whatever_a_query_uses_of_it(spark: SparkSession, tmp_path: Path) -> None:
     """Spark converts only the columns that it is asked for; an error in another one is one all the same."""
     (tmp_path / "f.csv").write_text("1,2\nx,3\n")
