@@ -21,7 +21,7 @@ from mrql.runtime.checkpoint.restore import FoundRows
 from mrql.translate.program import CompiledExpression, Program
 
 if TYPE_CHECKING:
-    from mrql.jobs.stream import Planned
+    from mrql.jobs.stream_job import Planned
 
 
 def load(

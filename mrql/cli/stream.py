@@ -13,7 +13,8 @@ from mrql.cli.exit_codes import INTERRUPTED, reports_errors
 from mrql.cli.options import PARTITIONS, REWRITES, TRUSTED, FiniteRange, MadeDirectory, loop_options, malformed_options
 from mrql.cli.output_option import places
 from mrql.cli.query_files import planned
-from mrql.jobs.stream import CutOff, StreamJob
+from mrql.jobs.stream import CutOff, run_stream
+from mrql.jobs.stream_job import StreamJob
 from mrql.monitoring.watch import Operation, operation_options
 from mrql.output.activity import Activity
 from mrql.output.terminal import say
@@ -149,6 +150,6 @@ def stream(
     )
     try:
         with shown.during("first batch"):
-            job.run(begun=shown.end)
+            run_stream(job, begun=shown.end)
     except CutOff:
         sys.exit(INTERRUPTED)

@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 from mrql.algebra.values.values import Bag, Value
 from mrql.cli.query_files import planned
 from mrql.jobs.batch import ReferenceBatchJob
-from mrql.jobs.stream import StreamJob
+from mrql.jobs.stream import run_stream
+from mrql.jobs.stream_job import StreamJob
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.checkpoint.restore import found_rows, found_versions
@@ -184,7 +185,7 @@ class Stream:
 
     def run(self, files: DurableFiles | None = None) -> None:
         """Runs it over what is there."""
-        self.job.run(Counting() if files is None else files)
+        run_stream(self.job, Counting() if files is None else files)
 
     def answers(self) -> dict[str, Bag]:
         """What it has put out."""
@@ -194,7 +195,7 @@ class Stream:
         """What it puts out when nothing happens to it, from the reference engine and without a checkpoint."""
         alone = self.home / "alone"
         shutil.rmtree(alone, ignore_errors=True)
-        attrs.evolve(self.job, engine="reference", outputs=(DirectoryPlace(alone),), checkpoint=None).run()
+        run_stream(attrs.evolve(self.job, engine="reference", outputs=(DirectoryPlace(alone),), checkpoint=None))
         return answers(alone)
 
     def clear(self) -> None:

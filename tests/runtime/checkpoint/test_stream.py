@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag
 from mrql.cli.main import main
+from mrql.jobs.stream import run_stream
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.inspect import NAMED_BY_A_STREAM, committed
 from mrql.runtime.checkpoint.manifest import read_manifest
@@ -221,7 +222,7 @@ def test_a_crash_before_the_output_is_in_its_place(home: Path, monkeypatch: pyte
     with monkeypatch.context() as patched:
         patched.setattr(Publication, "publish", crash)
         with pytest.raises(Crash):
-            relative.run(Counting())
+            run_stream(relative, Counting())
     assert stream.answers() == {}
     monkeypatch.chdir("/")
     stream.run()

@@ -20,6 +20,7 @@ from mrql.algebra.values.values import Bag, Record, Value
 from mrql.cli.main import main
 from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
+from mrql.jobs.stream import run_stream
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.manifest import Manifest
 from mrql.runtime.engine.answer import AnswerFormat, Output, changes_of
@@ -110,10 +111,10 @@ def test_two_directories(tmp_path: Path) -> None:
     fill(tmp_path, 3, Random(1))
     stream = Stream(tmp_path)
     both = attrs.evolve(stream.job, outputs=(DirectoryPlace(tmp_path / "out"), DirectoryPlace(tmp_path / "copy")))
-    both.run()
+    run_stream(both)
     fill(tmp_path, 1, Random(2), start=3)
     third = attrs.evolve(stream.job, outputs=(*both.outputs, DirectoryPlace(tmp_path / "late")))
-    third.run()
+    run_stream(third)
     assert stream.answers() == attrs.evolve(stream, output="copy").answers()
     assert list(stream.answers()) == [f"batch-{n:06d}" for n in range(4)]
     assert attrs.evolve(stream, output="late").answers() == {"batch-000003": batch_answer(stream)}
@@ -153,7 +154,7 @@ def test_a_second_stream_into_one_directory(tmp_path: Path, name: str | None) ->
     aside = stream.out / ".batch-000007"
     aside.mkdir()
     with pytest.raises(UserError, match=f"{stream.out} is in use by process {os.getpid()}"):
-        job.run()
+        run_stream(job)
     assert aside.exists()
     held.close()
     stream.run()

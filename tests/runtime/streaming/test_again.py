@@ -14,6 +14,7 @@ import pytest
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.values.values import Bag
+from mrql.jobs.stream import run_stream
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.sources.socket import SocketLines
@@ -77,7 +78,7 @@ def test_lines_of_a_batch_whose_files_are_of_a_wider_type(
     with said_once(monkeypatch) as place:
         stream = Stream(tmp_path, TEXT.format(place=place), max_rows=2)
         job = stream.job  # the type is that of the first file
-        job.run()
+        run_stream(job)
     assert [*stream.answers().values()][-1] == Bag([(5000.0, LINES)])
 
 
@@ -89,7 +90,7 @@ def test_lines_of_the_first_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         stream = Stream(tmp_path, TEXT.format(place=place), max_rows=2)
         job = stream.job
         write(tmp_path / "events" / "0.json", '{"n": 0.5}\n', 0)
-        attrs.evolve(job, checkpoint=job.checkpoint if kept else None).run()
+        run_stream(attrs.evolve(job, checkpoint=job.checkpoint if kept else None))
     assert [*stream.answers().values()][-1] == Bag([(1.5, LINES)])
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, close
+from mrql.jobs.stream import run_stream
 from mrql.runtime.sources.formats.json import infer_row, widened
 from mrql.runtime.sources.formats.json_types import type_of, widened_by
 from mrql.runtime.streaming.stream_loop import Emit
@@ -62,7 +63,7 @@ def started(stream: Stream, late: list[tuple[Path, Path]], **others: object) -> 
     for file, aside in late:
         if aside.exists():
             aside.rename(file)
-    running.run(Counting())
+    run_stream(running, Counting())
 
 
 def put_back(late: list[tuple[Path, Path]]) -> None:
@@ -215,13 +216,13 @@ def test_the_process_dies_at_any_moment(tmp_path: Path) -> None:
     running = stream.job
     for file, aside in late:
         aside.rename(file)
-    running.run(counting)
+    run_stream(running, counting)
     expected = stream.answers()
     for at in range(1, counting.count, 4):
         for moment in (Moment.BEFORE, Moment.AFTER):
             stream.clear()
             with pytest.raises(Crash):
-                running.run(Failing(at=at, moment=moment))
+                run_stream(running, Failing(at=at, moment=moment))
             Stream(tmp_path, QUERY).run()
             found = stream.answers()
             assert list(found) == list(expected)
