@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -30,11 +31,19 @@ from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.errors import translated
-from mrql.runtime.spark.session.jvm_exit import unless_stopped
+from mrql.runtime.spark.session.jvm_exit import ended, text_of, unless_stopped
 from mrql.runtime.spark.session.session import is_mine, lock_of, settings, step_settings
 from mrql.runtime.spark.state.compaction import BackgroundCompaction
 from mrql.runtime.spark.view_states import ViewStates
 from mrql.runtime.streaming.stream_loop import Sizes
+
+
+def gone() -> UserError:
+    """The error for rows that are read too late."""
+    return UserError(
+        "these rows are those of an earlier batch, and are gone",
+        hint="what a batch has changed can be read until the next one: collect or write it before",
+    )
 
 
 class BatchResult:
@@ -60,7 +69,9 @@ class BatchResult:
 
     def lazily(self, read: Callable[[], DataFrame]) -> DataFrame:
         """One of these, planned when it is read, and refused when that is too late."""
-        return jvm.Lazy(read, self._view.spark, self._require_there)
+        return jvm.Reading(
+            read, self._view.spark, self._require_there, partial(self._view.reading, self._require_there)
+        )
 
     def _planned(self, read: Callable[[], Relation]) -> DataFrame:
         with self._view.lock, settings(self._view.spark, self._view.settings):
@@ -73,10 +84,7 @@ class BatchResult:
         then."""
         self._view.require_open()
         if self._transaction.is_gone(self._view.states.transaction):
-            raise UserError(
-                "these rows are those of an earlier batch, and are gone",
-                hint="what a batch has changed can be read until the next one: collect or write it before",
-            )
+            raise gone()
 
 
 class SparkView:
@@ -296,14 +304,39 @@ class SparkView:
     # --- reading ------------------------------------------------------------------------------
 
     def answer(self) -> DataFrame:
-        """The answer over all that was applied so far.
+        """The answer over all that was applied so far. It can be read until the next batch is committed, and for as
+        long after that as nothing has replaced what it is made of.
 
         Raises: UserError when the view is closed.
         """
         with self.lock, settings(self.spark, self.settings), translated(self.source):
             self.require_open()
             self.at_rest()
-            return self.plans.dataframe(self.states.deltas.answer(self.states.snapshots()))
+            planned = self.plans.dataframe(self.states.deltas.answer(self.states.snapshots()))
+            commits = self.states.transaction.commits
+
+        def check() -> None:
+            self.require_open()
+            if self.states.transaction.commits > commits:
+                raise gone()
+
+        # What no batch has replaced since can still be read, however many there were.
+        return jvm.Reading(lambda: planned, self.spark, None, partial(self.reading, check))
+
+    @contextmanager
+    def reading(self, check: Callable[[], None]) -> Iterator[None]:
+        """A block in which rows of the view are read: another thread may apply a batch before it and after it.
+
+        Raises: UserError as `check` does where that is why the block fails, EngineError where the rows are gone.
+        """
+        with self.lock:
+            try:
+                yield
+            except (PySparkException, Py4JError) as error:
+                check()
+                if (fatal := ended(text_of(error))) is not None:
+                    raise fatal from None
+                raise
 
     def before(self) -> DataFrame:
         """The answer before the batch that was applied last.

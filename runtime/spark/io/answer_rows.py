@@ -37,6 +37,8 @@ def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
 
     if not is_taken_apart(row):
         return df
+    if isinstance(df, jvm.Reading):
+        return df.like(made)
     check = df.check if isinstance(df, jvm.Lazy) else None
     return made() if jvm.is_remote(df) else jvm.Lazy(made, df.sparkSession, check)
 
@@ -53,6 +55,8 @@ def change_feed(df: DataFrame, t: Type, number: int) -> DataFrame:
         with settings(df.sparkSession, AS_WRITTEN):
             return weighted.selectExpr(*columns, kind, f"{number}L AS {COMMIT_VERSION}", times).drop(WEIGHT)
 
+    if isinstance(weighted, jvm.Reading):
+        return weighted.like(made)
     return jvm.Lazy(made, df.sparkSession, weighted.check if isinstance(weighted, jvm.Lazy) else None)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from contextlib import AbstractContextManager
+from functools import cached_property, lru_cache, wraps
+from types import FunctionType
 from typing import Any
 
 from pyspark import SparkContext, StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.readwriter import DataFrameWriter
 from pyspark.sql.types import StructType
 
 from mrql.algebra.errors import UserError
@@ -64,3 +67,55 @@ class Lazy(ClassicDataFrame):
     @_jdf.setter
     def _jdf(self, handle: None) -> None:
         pass
+
+
+class Reading(Lazy):
+    """A DataFrame of rows that somebody else may free. Whatever is asked of it, and of what is derived from it, is in a
+    block that `reading` makes: nothing is freed meanwhile."""
+
+    def __init__(
+        self,
+        make: Callable[[], DataFrame],
+        spark: SparkSession,
+        check: Callable[[], None] | None,
+        reading: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        super().__init__(make, spark, check)
+        self.reading = reading
+
+    def like(self, make: Callable[[], DataFrame]) -> Reading:
+        """Another one of the same rows."""
+        return Reading(make, self.sparkSession, self.check, self.reading)
+
+    @property
+    def write(self) -> DataFrameWriter:
+        return _ReadingWriter(self)
+
+
+class _ReadingWriter(DataFrameWriter):
+    """What writes such rows."""
+
+    def __init__(self, df: Reading) -> None:
+        super().__init__(df)
+        self.reading = df.reading
+
+
+def _in_block(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a DataFrame, or of what writes one, in the block."""
+
+    @wraps(method)
+    def called(self: Any, *given: Any, **options: Any) -> Any:
+        with self.reading():
+            found = method(self, *given, **options)
+        if type(found) is ClassicDataFrame:
+            # It may be of rows that were cached: only where it fails it is asked whether they are there.
+            return Reading(lambda: found, self.sparkSession, None, self.reading)
+        return found
+
+    return called
+
+
+for _kind, _guarded in ((ClassicDataFrame, Reading), (DataFrameWriter, _ReadingWriter)):
+    for _name, _method in vars(_kind).items():
+        if isinstance(_method, FunctionType) and not _name.startswith("_"):
+            setattr(_guarded, _name, _in_block(_method))

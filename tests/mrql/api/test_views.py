@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from threading import Event
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -69,6 +72,68 @@ def test_a_frame_of_rows_that_are_gone_is_no_loss(spark: SparkSession) -> None:
             other.apply(S=stale)
         other.apply(S=rows)
         assert found(other.answer()) == [(0, 1), (1, 1), (2, 1)]
+
+
+@pytest.mark.filterwarnings("ignore:toPandas attempted Arrow")
+def test_an_answer_that_is_read_beside_batches(spark: SparkSession) -> None:
+    """By another thread: it is that after one of the batches, in whatever way it is read, or it is said that it is
+    gone."""
+    query = mrql.compile("select (x, count(y)) from (x, y) in S group by x", S="bag((long, long))")
+    rows = spark.range(40).selectExpr("id % 20 AS _1", "id AS _2")
+    ways: list[Callable[[DataFrame], list[Any]]] = [
+        lambda answer: answer.collect(),
+        lambda answer: answer.toPandas().itertuples(index=False),  # type: ignore[operator]
+        lambda answer: answer.where("_1 >= 0").selectExpr("_1", "_2").collect(),
+        lambda answer: answer.orderBy("_1").limit(30).toArrow().to_pylist(),
+    ]
+    done, seen, late = Event(), set[tuple[int, ...]](), set[str]()
+
+    def read(answer: DataFrame, way: Callable[[DataFrame], list[Any]]) -> None:
+        try:
+            found = [tuple(row.values() if isinstance(row, dict) else row) for row in way(answer)]
+        except UserError as error:
+            late.add(error.message)
+            return
+        assert len(found) in (0, 20)
+        seen.add(tuple({count for _, count in found}))
+
+    def read_on() -> None:
+        while not done.is_set():
+            old = view.answer()
+            for way in ways:
+                read(view.answer(), way)
+            read(old, ways[0])
+
+    with query.view(spark) as view, ThreadPoolExecutor(2) as threads:
+        reading = [threads.submit(read_on) for _ in range(2)]
+        try:
+            for _ in range(12):
+                view.apply(S=rows)
+        finally:
+            done.set()
+        for each in reading:
+            each.result(60)
+    assert len(seen) > 1
+    assert all(len(counts) < 2 for counts in seen)
+    assert late <= {"these rows are those of an earlier batch, and are gone"}
+
+
+def test_an_answer_that_is_read_too_late(spark: SparkSession) -> None:
+    """And what is derived from it, and written."""
+    query = mrql.compile("select (x, count(y)) from (x, y) in S group by x", S="bag((long, long))")
+    rows = spark.range(3).selectExpr("id AS _1", "id AS _2")
+    with query.view(spark) as view:
+        view.apply(S=rows)
+        answer = view.answer()
+        derived = answer.where("_1 > 0")
+        for _ in range(3):
+            view.apply(S=rows)
+        for late in (answer.collect, derived.collect, derived.write.format("noop").mode("overwrite").save):
+            with pytest.raises(UserError, match="these rows are those of an earlier batch, and are gone"):
+                late()
+        assert found(view.answer()) == [(0, 4), (1, 4), (2, 4)]
+    with pytest.raises(UserError, match="the view is closed"):
+        answer.collect()
 
 
 # --- tables, and the session ----------------------------------------------------------------------
