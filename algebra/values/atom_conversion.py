@@ -92,8 +92,8 @@ def _to_decimal(value: Value, t: ty.DecimalType) -> Value:
 
 
 def _to_integer(value: Value, t: ty.Basic) -> int:
-    if isinstance(value, float) and (math.isnan(value) or math.isinf(value)):
-        raise IntegerOverflow
+    if isinstance(value, float) and not math.isfinite(value):
+        raise EvaluationError(f"{show_atom(value)} is no whole number")
     return check_range(int(value), t)
 
 

@@ -18,7 +18,7 @@ from mrql.algebra.notation.printer import show
 from mrql.algebra.notation.typecheck import first_fault
 from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import LOOP_MAX_STEPS, Stream, Term
-from mrql.algebra.types import Type
+from mrql.algebra.types import ListType, Type
 from mrql.api.arguments import kind_of, session_of
 from mrql.api.frames import CatalogTable, Rows, is_in_python
 from mrql.api.query import Query, with_static
@@ -154,7 +154,8 @@ def _bag_type(stream: str, t: str | Type | StructType | CatalogTable | FollowedS
         return _bag_of_schema(stream, t)
     resolved = _type_of_text(stream, t) if isinstance(t, str) else t
     if not isinstance(resolved, ty.BagType):
-        raise UserError(f"the stream `{stream}` must be a bag, not {resolved}", hint=f"bag({resolved})")
+        row = resolved.item if isinstance(resolved, ListType) else resolved
+        raise UserError(f"the stream `{stream}` must be a bag, not {resolved}", hint=f"bag({row})")
     return resolved
 
 

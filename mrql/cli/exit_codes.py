@@ -80,6 +80,11 @@ def _about_arguments(error: MrqlError) -> MrqlError:
     """An error at `args[i]`, of which too few were given, says where they are given."""
     match error:
         case UserError(hint=None, span=Span() as span) if re.fullmatch(r"args\[\d+\]", span.text):
-            return UserError(error.message, span, "the arguments of a query follow its file: `mrql run FILE ARGUMENT…`")
+            ctx = click.get_current_context(silent=True)
+            command = "run" if ctx is None else ctx.info_name
+            if command == "shell":
+                return UserError(error.message, span, "the list `args` is what follows: `mrql shell ARGUMENT…`")
+            hint = f"the arguments of a query follow its file: `mrql {command} FILE ARGUMENT…`"
+            return UserError(error.message, span, hint)
         case _:
             return error

@@ -24,6 +24,7 @@ from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.engine.row_format import json_text
 from mrql.runtime.sources.catalog import must_not_be_handed_over
 from mrql.runtime.sources.files import read_arrived, read_source
+from mrql.runtime.sources.wrong_rows import naming_files
 from mrql.runtime.streaming.stream_loop import must_exist
 from mrql.translate.program import CompiledExpression
 from mrql.verify import verifier
@@ -103,7 +104,8 @@ def verify_expression(
 
     Raises: UserError when a row is malformed, or the query has no value for the data.
     """
-    sampler = Sampler({name: _rows(spec) for name, spec in specs.items()}, effort.rows)
+    with naming_files(specs):
+        sampler = Sampler({name: _rows(spec) for name, spec in specs.items()}, effort.rows)
     keyed = {name: spec.key for name, spec in specs.items() if spec.key is not None}
     if not as_json:
         say(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")

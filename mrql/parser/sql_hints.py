@@ -28,8 +28,10 @@ NO_WORD = "what is named needs no word before it: `x = 3;`, or in an expression 
 OPERANDS = r"(?!from\b)[\w\"'({\[]"
 """How what is no clause goes on, so that a name of a column is not taken for an operator."""
 COUNT = "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`"
+LET = "an `in` goes on with the `let`: put the select that it names in round brackets, `let y = (select …) in …`"
 GENERATOR = "a `from` names the elements of each collection: `from x in X`"
 FUNCTION = "a function says its types: `function f(x: long): long { … }`; a macro has none: `macro f(x) { … }`"
+XML = "the first `|]` ends the literal: name the inner one before, `inner = [xml| … |];`, and write `{inner}`"
 BODY = "the body stands in braces, without `=`: `{ … }`"
 SELECT = "write `(select e from x in X where c)`"
 PART = "a part of a list is written with both of its ends, from 0 on: `xs[1:3]` are the elements 1, 2 and 3"
@@ -153,6 +155,14 @@ HABITS: tuple[Habit, ...] = (
     Habit(JOIN, r"((inner|cross|natural)\s+)?join\b"),
     Habit(JOIN, before=r"\bjoin\s+\w+\s+"),
     Habit(JOIN, r"using\s*\("),
+    Habit(JOIN, r"on\s+[\w`.]+\s*="),
+    Habit(GENERATOR, r"\{", r"\bfrom\s+"),
+    Habit(
+        "what a function is given stands in round brackets: `count(x)`",
+        r"\w",
+        r"(?:\A|[;(,=]|\bselect)\s*(count|sum|avg|min|max|abs|round|length|upper|lower|is_null)\s+",
+    ),
+    Habit(XML, r"\}", r"\[xml\|[^;]*\{[^}]*\[xml\|[^;]*\|\]\s*"),
     Habit(WINDOW, rf"over\s*{OPERANDS}"),
     Habit(
         "choose by the number: `select x from (x, n) in row_number(select x from x in X order by x.A) where n = 1`",
@@ -273,6 +283,8 @@ def head_hint(here: str) -> str | None:
 
 def generator_hint(before: str, here: str, in_brackets: bool) -> str:
     """The hint for a `from` whose collection has no variable; `in_brackets` if the select is inside of some."""
+    if re.match(r"in\b", here, re.IGNORECASE) and re.search(r"\blet\b[^;]*=\s*select\b[^;]*\Z", before, re.IGNORECASE):
+        return LET
     if in_brackets and here[:1] in {")", "]", "}"} and re.search(r"\bin\b[^;]*,[^,]*\Z", before, re.IGNORECASE):
         return ROUND
     if re.match(r"join\b", here, re.IGNORECASE):

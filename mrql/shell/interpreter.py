@@ -23,7 +23,7 @@ from mrql.shell.statement_reader import COMMAND
 from mrql.translate.collection_functions import DERIVED
 from mrql.translate.library import LIBRARY
 from mrql.translate.program import CompiledExpression
-from mrql.translate.scope import PREDEFINED
+from mrql.translate.scope import PREDEFINED, UnknownName
 
 
 class Quit(Exception):
@@ -46,6 +46,13 @@ COMMANDS: Mapping[str, Command] = {
     "help": Command("[f]", "this, or what a function of the library does"),
     "quit": Command("", "leaves, as Ctrl-D does"),
 }
+
+ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("exit", "quit", "bye", "q"), "quit"),
+    **dict.fromkeys(("help", "h", "usage"), "help"),
+    **dict.fromkeys(("names", "tables", "ls"), "names"),
+}
+"""What is typed elsewhere, and the command here."""
 
 INTRODUCTION = """\
 A statement ends with `;`, or with an empty line. It may go on over several lines.
@@ -71,7 +78,7 @@ class Interpreter:
         """
         command = COMMAND.match(text)
         if command is None:
-            self._answer(self.session.define(text))
+            self._answer(self._defined(text))
         elif command[1] not in COMMANDS:
             raise self._unknown(text, command.start(1) - 1, command.end(1))
         else:
@@ -83,6 +90,16 @@ class Interpreter:
             finally:
                 if len(transcript.text) == before:  # what is not read as a query is a line all the same
                     transcript.add(text)
+
+    def _defined(self, text: str) -> tuple[CompiledExpression, ...]:
+        """Raises: UserError where the text is wrong; what is a command elsewhere says which it is here."""
+        try:
+            return self.session.define(text)
+        except UnknownName as error:
+            command = ELSEWHERE.get(error.name.lower())
+            if command is None or error.what != "name":
+                raise
+            raise UserError(error.message, error.span, f"in the shell it is `:{command}`") from None
 
     def _answer(self, queries: tuple[CompiledExpression, ...]) -> None:
         for query in queries:

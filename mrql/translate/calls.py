@@ -29,7 +29,7 @@ from mrql.translate.inlining import call, named
 from mrql.translate.json_values import as_collection
 from mrql.translate.library import BUILT_IN, LIBRARY
 from mrql.translate.lifted import bag_hint, lifted_hint
-from mrql.translate.other_names import HERE
+from mrql.translate.other_names import CASTS_HERE, HERE
 from mrql.translate.python_imports import call as call_imported
 from mrql.translate.recursive_functions import call as call_recursive
 from mrql.translate.recursive_functions import group_of
@@ -103,9 +103,21 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
     own = f"one of your own is defined before: `macro {expr.function}({params}) {{ … }};`"
     further_down = f"`{expr.function}` is defined further down: move it before this"
     hidden = f"`{expr.function}` is a variable here, which hides the function: give one of them another name"
-    elsewhere = further_down if expr.function in known.calls else HERE.get(expr.function.lower())
+    cast = _cast_hint(expr) or HERE.get(expr.function.lower())
+    elsewhere = further_down if expr.function in known.calls else cast
     elsewhere = hidden if expr.function in known.closures else elsewhere
     raise scope.unknown("function", expr.function, candidates, expr.span, elsewhere, own)
+
+
+def _cast_hint(expr: syntax.Call) -> str | None:
+    """The hint for a type that is called as a function of one value."""
+    wanted = CASTS_HERE.get(expr.function.lower())
+    if wanted is None or len(expr.args) != 1:
+        return None
+    (arg,) = expr.args
+    alone = isinstance(arg, syntax.Name | syntax.Field | syntax.Nth | syntax.Call | syntax.StringLit | syntax.IntLit)
+    written = arg.span.text if alone else f"({arg.span.text})"
+    return f"here it is `{written} as {wanted}`"
 
 
 def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Term:

@@ -26,8 +26,15 @@ def lifted_hint(expr: syntax.Expr, operands: Sequence[Term | None], scope: Scope
     parts = [(part, term) for part, term in zip(syntax.children(expr), operands, strict=False) if term is not None]
     found = branch_hint([part for part, _ in parts], [term for _, term in parts], scope, fits)
     # What a macro is given is no part of its text.
-    each = f"; the values of each row are `collect({expr.span.text})`" if scope.group else ""
+    by_row = scope.group is not None and not any(_is_of_all_rows(part, term, scope) for part, term in parts)
+    each = f"; the values of each row are `collect({expr.span.text})`" if by_row else ""
     return None if found is None else f"{found}{each}"
+
+
+def _is_of_all_rows(part: syntax.Node, term: Term, scope: Scope) -> bool:
+    """Whether an expression is one value that is made of all rows of the group: it has none in each."""
+    uses_rows = scope.group is not None and isinstance(part, syntax.Expr) and names_in(part) & scope.group.names
+    return bool(uses_rows) and not ty.is_collection(term.type)
 
 
 def branch_hint(parts: Sequence[syntax.Node], terms: Sequence[Term], scope: Scope, fits: Fits = any_type) -> str | None:

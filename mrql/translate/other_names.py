@@ -29,6 +29,16 @@ def _here(*written: tuple[str, str]) -> Mapping[str, str]:
     return {name: _said(here) for names, here in written for name in names.split()}
 
 
+CASTS_HERE: Mapping[str, str] = {
+    **{name: name for name in ("int", "long", "float", "double", "bool", "string")},
+    **dict.fromkeys(("str", "to_string", "tostring", "varchar", "text", "char"), "string"),
+    **dict.fromkeys(("integer", "smallint"), "int"),
+    "bigint": "long",
+    "real": "float",
+    "boolean": "bool",
+}
+"""Types that are called as functions elsewhere, by the names that they have there, in small letters."""
+
 HERE = _here(
     ("mean average", "`avg(e)`"),
     ("std stdev stddev_samp pstdev", "`stddev(e)`, or `stddev_pop(e)`"),
@@ -69,12 +79,7 @@ HERE = _here(
     ("cummax", "`running_max(select (x, x.B) from x in X order by x.A)`"),
     ("cummin", "`running_min(select (x, x.B) from x in X order by x.A)`"),
     ("sliding moving_avg moving_average", "`(x, xs) in rolling((select x from x in X order by x.A), 3)`"),
-    (
-        "cast try_cast convert str to_string to_number "
-        "int integer bigint long smallint float real double bool boolean string",
-        _CAST,
-    ),
-    ("tostring", _CAST),
+    ("cast try_cast convert to_number", _CAST),
     ("decimal numeric to_decimal", "`e as decimal(12, 2)`; a constant is written `1.50m`"),
     ("nvl ifnull", "`coalesce(e, f)`"),
     ("isnull isna", "`is_null(e)`"),

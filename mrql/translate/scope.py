@@ -241,7 +241,8 @@ def _may_be_meant(name: str, other: str) -> bool:
     """Whether one is the other with a few slips, or without some of its words: names that share an ending are many."""
     words, others = (set(each.lower().split("_")) for each in (name, other))
     slips = 1 + max(len(name), len(other)) // 4
-    return words < others or others < words or _distance(name.lower(), other.lower()) <= slips
+    has_swapped = len(name) > 2 and sorted(name.lower()) == sorted(other.lower())
+    return words < others or others < words or has_swapped or _distance(name.lower(), other.lower()) <= slips
 
 
 def _distance(a: str, b: str) -> int:

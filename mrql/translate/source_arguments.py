@@ -213,6 +213,8 @@ def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -
     if value is None:
         several = isinstance(arg, syntax.ListExpr) and term.type == ty.ListType(ty.STRING)
         hint = f"several files are a pattern: {SEVERAL_FILES}" if several else None
+        if isinstance(term.type, ty.BagType):
+            hint = 'the tags of XML are texts in braces: `source(xml, "file.xml", {"tag"})`'
         raise UserError(f"{what} must be a string", arg.span, hint)
     return syntax.StringLit(value, arg.span)
 

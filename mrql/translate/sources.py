@@ -19,7 +19,7 @@ from mrql.translate.envelopes import with_changes
 from mrql.translate.handed_over import handed_over
 from mrql.translate.other_names import FORMATS_HERE
 from mrql.translate.row_keys import with_key
-from mrql.translate.scope import Globals
+from mrql.translate.scope import Globals, did_you_mean
 from mrql.translate.source_arguments import SEVERAL_FILES, Arguments, arguments_of
 from mrql.translate.source_options import column_formats, must_have_times, options_of, sample_of, text_options
 from mrql.translate.source_rows import with_row
@@ -36,7 +36,8 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     if source.format in catalog.handed_over:
         return handed_over(source, catalog.handed_over[source.format], known)
     if source.format not in catalog.formats:
-        hint = FORMATS_HERE.get(source.format.lower(), f"formats that are read: {', '.join(catalog.names)}")
+        known_here = f"formats that are read: {', '.join(catalog.names)}"
+        hint = FORMATS_HERE.get(source.format.lower()) or did_you_mean(source.format, catalog.names) or known_here
         raise UserError(f"unknown format `{source.format}`", source.span, hint)
     format = catalog.formats[source.format]
     arguments = arguments_of(source, known)

@@ -79,7 +79,12 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
         held = f"{value} > {low - 1}D AND {value} < {high + 1}D"
     else:
         held = f"{value} >= {float(low)}D AND {value} < {float(high)}D"
-    return f"CASE WHEN {value} IS NULL OR {held} THEN {made} ELSE {fails(at, 'integer overflow')} END"
+    wrong = fails(at, "integer overflow")
+    if source in ty.FRACTIONS:
+        text = f"CAST({value} AS STRING)"
+        none = fails(at, "{} is no whole number", text)
+        wrong = f"CASE WHEN {text} IN ('NaN', 'Infinity', '-Infinity') THEN {none} ELSE {wrong} END"
+    return f"CASE WHEN {value} IS NULL OR {held} THEN {made} ELSE {wrong} END"
 
 
 def to_decimal(value: str, source: Type, target: ty.DecimalType, at: str) -> str:

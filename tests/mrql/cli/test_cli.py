@@ -395,6 +395,18 @@ def test_what_evaluates_nothing_takes_no_engine(home: Path, command: str) -> Non
         assert (done.returncode, "No such option" in done.stderr) == (2, True), done.stderr
 
 
+def test_verify_names_the_file_of_a_wrong_deletion(home: Path) -> None:
+    """As `run` and `stream` do."""
+    (home / "gone").mkdir()
+    (home / "gone" / "b.csv").write_text("77,7.0\n")
+    text = 'S = stream(csv, "s", ",", type((long, double)), deletions("gone"));\ncount(S);\n'
+    (home / "q4.mrql").write_text(text)
+    done = in_this_process("verify", home / "q4.mrql", "--engine", "reference", "--data", home)
+    assert done.returncode == 1
+    assert "that is not there: (77, 7.0)" in done.stderr
+    assert f"hint: it is taken away in {home / 'gone' / 'b.csv'}" in done.stderr
+
+
 def test_stream_without_a_stream(home: Path) -> None:
     """`stream` refuses a file in which nothing is a stream."""
     (home / "q3.mrql").write_text("1 + 1;\n")

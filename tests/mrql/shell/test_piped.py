@@ -33,6 +33,19 @@ def test_answers_without_prompts() -> None:
     assert shell("1..30;")[1].splitlines()[-1] == "30 rows"
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("exit;", "in the shell it is `:quit`"),
+        ("help", "in the shell it is `:help`"),
+        ("args[0];", "the list `args` is what follows: `mrql shell ARGUMENT…`"),
+    ],
+)
+def test_hints_are_of_the_shell(text: str, hint: str) -> None:
+    """What a command with a file takes, or another shell, is no help in this one."""
+    assert shell(text)[2].endswith(f"= hint: {hint}\n")
+
+
 def test_the_first_error_ends_it() -> None:
     """With its exit code and its line; what came before has been answered, and what follows is not."""
     code, out, err = shell("1;\n\n// a remark\n2 + true;\n3;\n")
