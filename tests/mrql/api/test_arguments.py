@@ -42,7 +42,7 @@ class Frame:
             lambda: mrql.compile("count(s)", s=None),
             "the type of the stream `s` is a text, a type, a StructType or a DataFrame, not None",
         ),
-        (lambda: mrql.compile("count(s)", s="[<X: int>]"), "the stream `s` must be a bag, not [<X: int>] bag(<X: int>)"),
+        (lambda: mrql.compile("count(s)", s="[<X: int>]"), "must be a bag, not [<X: int>] bag(<X: int>)"),
         (lambda: mrql.compile("count(s)", s="long"), "the stream `s` must be a bag"),
         (lambda: mrql.compile(QUERY, points=POINTS).trace(loop="fast"), "there is no way 'fast' for loops"),
         (lambda: mrql.compile(QUERY, points=POINTS).explanation(loop=None), "there is no way None for loops"),
