@@ -87,9 +87,9 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     return with_key(spec, arguments)
 
 
-def xpath_of(source: syntax.SourceExpr) -> str | None:
+def xpath_of(source: syntax.SourceExpr) -> syntax.XPathArg | None:
     """The path that leads from a row to what is wanted of it."""
-    return next((arg.path for arg in source.args if isinstance(arg, syntax.XPathArg)), None)
+    return next((arg for arg in source.args if isinstance(arg, syntax.XPathArg)), None)
 
 
 def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, known: Globals) -> None:

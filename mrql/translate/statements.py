@@ -179,12 +179,12 @@ class ProgramTranslator:
                 source, self.rows(attrs.evolve(source, format="text", args=lines_of(source)), name), self.globals
             )
         rows = self.rows(source, name)
-        path = xpath_of(source)
-        if path is None:
+        xpath = xpath_of(source)
+        if xpath is None:
             return rows
         names = self.globals.names
         row = PVar(names.fresh("x"), ty.XML)
-        return CMap(Lambda(row, follow(path, Var(row.name, ty.XML), names, source.span)), rows, span=source.span)
+        return CMap(Lambda(row, follow(xpath.path, Var(row.name, ty.XML), names, xpath.span)), rows, span=source.span)
 
     def rows(self, source: syntax.SourceExpr, name: str | None) -> Stream:
         spec = declare(source, name, self.globals, self.base)
