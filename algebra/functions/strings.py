@@ -83,6 +83,12 @@ def _sha256(of: bytes) -> str:
     return hashlib.sha256(of).hexdigest()
 
 
+def _in_any_locale(function: str) -> str:
+    """A function of Spark's that changes case, by the rules of no language: otherwise they are those of the locale that
+    Java runs in, where an `I` may have no dot, or those of Java's own version of Unicode."""
+    return f"CAST({function}({{0}} COLLATE UNICODE) AS STRING)"
+
+
 STRINGS: tuple[Function, ...] = (
     Function(
         "length",
@@ -93,7 +99,7 @@ STRINGS: tuple[Function, ...] = (
     ),
     Function(
         "upper",
-        (version("string -> string", str.upper, "upper({0})"),),
+        (version("string -> string", str.upper, _in_any_locale("upper")),),
         "a string",
         "in capitals",
         (('upper("aß")', '"ASS"'),),
@@ -101,7 +107,7 @@ STRINGS: tuple[Function, ...] = (
     ),
     Function(
         "lower",
-        (version("string -> string", str.lower, "lower({0})"),),
+        (version("string -> string", str.lower, _in_any_locale("lower")),),
         "a string",
         "in small letters",
         (('lower("AÄ")', '"aä"'),),
