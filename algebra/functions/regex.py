@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from mrql.algebra.functions.function import Function, version
+from mrql.algebra.functions.function import Function, Sql, version
 from mrql.algebra.functions.regex_syntax import NotAlike, Pattern
+from mrql.algebra.functions.sql_text import text_of, text_sql
 
 _REFERENCE = re.compile(r"\\(.)|\$(\d)|([\\$])", re.DOTALL)
 
@@ -89,11 +90,19 @@ def _substitute(text: str, pattern: str, replacement: str) -> str:
     return compiled(pattern).sub(replaced, text)
 
 
+def _in_java(sql: str) -> Sql:
+    """A form in SQL over a string, a pattern as Java is to read it, and what else there is."""
+    return lambda text, pattern, *more: sql.format(text, _java(pattern), *more)
+
+
 def _java(pattern: str) -> str:
-    """The pattern with a line feed as the only end of a line, and with the borders of words of ASCII.
+    """The pattern with a line feed as the only end of a line, with the borders of words of ASCII, and with a class for
+    each choice between single characters.
 
     A border stands behind an even number of backslashes: `\\b` is one, and a letter.
     """
+    if pattern.startswith("'"):
+        pattern = text_sql(Pattern(text_of(pattern)).with_classes())
     border = r"(?:(?<=\\\\w)(?!\\\\w)|(?<!\\\\w)(?=\\\\w))"
     with_borders = rf"regexp_replace({pattern}, '(?<!\\\\)((?:\\\\\\\\)*)\\\\b', '$1{border}')"
     return f"concat('(?d)', {with_borders})"
@@ -102,7 +111,7 @@ def _java(pattern: str) -> str:
 REGULAR: tuple[Function, ...] = (
     Function(
         "regexp_like",
-        (version("string, string -> bool", _like, f"({{0}} RLIKE {_java('{1}')})"),),
+        (version("string, string -> bool", _like, _in_java("({0} RLIKE {1})")),),
         "a string and a regular expression",
         "whether a part of the string fits",
         (('regexp_like("a1", "[0-9]$")', "true"),),
@@ -112,10 +121,8 @@ REGULAR: tuple[Function, ...] = (
     Function(
         "regexp_extract",
         (
-            version("string, string -> string", _extract, f"regexp_extract({{0}}, {_java('{1}')}, 0)"),
-            version(
-                "string, string, long -> string", _extract, f"regexp_extract({{0}}, {_java('{1}')}, CAST({{2}} AS INT))"
-            ),
+            version("string, string -> string", _extract, _in_java("regexp_extract({0}, {1}, 0)")),
+            version("string, string, long -> string", _extract, _in_java("regexp_extract({0}, {1}, CAST({2} AS INT))")),
         ),
         "a string, a regular expression and the number of a group",
         "the first part that fits, or that part's group; empty where there is none",
@@ -125,7 +132,7 @@ REGULAR: tuple[Function, ...] = (
     ),
     Function(
         "regexp_replace",
-        (version("string, string, string -> string", _substitute, f"regexp_replace({{0}}, {_java('{1}')}, {{2}})"),),
+        (version("string, string, string -> string", _substitute, _in_java("regexp_replace({0}, {1}, {2})")),),
         "a string, a regular expression and a replacement",
         "with the replacement for each part that fits; `$1` in it is the part's first group",
         (('regexp_replace("2026-01", "([0-9]+)-([0-9]+)", "$2/$1")', '"01/2026"'),),

@@ -91,6 +91,8 @@ class Automaton:
     """All characters in it."""
     fixed: bool = False
     """Whether it is a place in a text, such as `^`, which is not repeated."""
+    one: bool = False
+    """Whether it is one character, with nothing around it."""
 
 
 class Pattern:
@@ -106,6 +108,8 @@ class Pattern:
         self.characters: list[Ranges] = []
         self.follows: Counter[tuple[int, int]] = Counter()
         self.optional: list[Ranges] = []
+        self.choices: dict[tuple[int, int], Ranges] = {}
+        """Where alternatives stand each of which is one character, and which characters these are."""
         if self.folded:
             self.at = 4
         self.whole = self.alternatives()
@@ -123,13 +127,28 @@ class Pattern:
     def next(self) -> str:
         return self.text[self.at : self.at + 1]
 
+    def with_classes(self) -> str:
+        """The expression with a class for each choice between single characters, as Java writes one: `[ab]` for `a|b`.
+
+        It fits the same. But Java goes through the repetitions of a class one after the other, and through those of a
+        choice by functions that call themselves.
+        """
+        text = self.text
+        for (start, end), taken in sorted(self.choices.items(), reverse=True):
+            inside = "".join(rf"\x{{{low:x}}}-\x{{{high:x}}}" for low, high in taken)
+            text = f"{text[:start]}[{inside}]{text[end:]}"
+        return text
+
     # --- the parts ----------------------------------------------------------------------------
 
     def alternatives(self) -> Automaton:
+        start = self.at
         found = self.sequence()
+        is_choice, single = self.next() == "|", found.one
         while self.next() == "|":
             self.at += 1
             other = self.sequence()
+            single = single and other.one
             if overlap(self.begins(found), self.begins(other)):
                 self.optional.append(ranges(*found.taken, *other.taken))
             found = Automaton(
@@ -138,16 +157,19 @@ class Pattern:
                 found.last + other.last,
                 ranges(*found.taken, *other.taken),
             )
+        if is_choice and single and found.taken:
+            self.choices[start, self.at] = found.taken
         return found
 
     def begins(self, found: Automaton) -> Ranges:
         return ranges(*(pair for place in found.first for pair in self.characters[place]))
 
     def sequence(self) -> Automaton:
-        found = Automaton(1)
+        found, pieces = Automaton(1), list[Automaton]()
         while self.next() not in ("", "|", ")"):
-            found = self.behind(found, self.piece())
-        return found
+            pieces.append(self.piece())
+            found = self.behind(found, pieces[-1])
+        return attrs.evolve(found, one=len(pieces) == 1 and pieces[0].one)
 
     def behind(self, a: Automaton, b: Automaton) -> Automaton:
         self.connect(a.last, b.first)
@@ -178,7 +200,7 @@ class Pattern:
             raise self.not_alike(self.text[end : self.at + 1])
         if (most is None or most > 1) and found.empty:
             raise self.refused(written, "repeats what may be empty", start)
-        return self.repeated(found, least, most, start, end)
+        return attrs.evolve(self.repeated(found, least, most, start, end), one=False)
 
     def repeated(self, found: Automaton, least: int, most: int | None, start: int, end: int) -> Automaton:
         if least == most:
@@ -247,7 +269,7 @@ class Pattern:
         if len(self.characters) > PATTERN_MAX_CHARACTERS:
             raise NotAlike(f"a regular expression of more than {PATTERN_MAX_CHARACTERS} characters")
         place = len(self.characters) - 1
-        return Automaton(0, Counter({place: 1}), Counter({place: 1}), taken)
+        return Automaton(0, Counter({place: 1}), Counter({place: 1}), taken, one=True)
 
     def group(self) -> Automaton:
         start = self.at
@@ -262,7 +284,7 @@ class Pattern:
             raise self.refused(kind, "is not closed", start)
         self.at += 1
         # What is looked at ahead is not gone through; in itself it may take as long as anything.
-        return Automaton(1, fixed=True) if kind in ("(?=", "(?!") else found
+        return Automaton(1, fixed=True) if kind in ("(?=", "(?!") else attrs.evolve(found, one=False)
 
     def escaped(self) -> Automaton:
         sign = self.text[self.at + 1 : self.at + 2]

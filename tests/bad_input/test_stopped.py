@@ -19,6 +19,7 @@ from mrql.runtime.spark.session.errors import translated
 NO_MEMORY = "Spark has run out of memory"
 LOST = "an executor of Spark was lost, and with it a part of the states"
 SEEN = {
+    "java.lang.StackOverflowError": "Spark has run out of stack",
     "Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent failure: Lost task 0.0 in "
     "stage 3.0 (TID 5) (host executor driver): java.lang.OutOfMemoryError: Java heap space": NO_MEMORY,
     "SparkOutOfMemoryError: [UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 65536 bytes of memory, got 0.": NO_MEMORY,

@@ -32,7 +32,10 @@ ASKED_AGAIN_SECONDS = 0.1
 
 MORE_MEMORY = "give it more, with --memory 8g, say; a batch of fewer files takes less: --max-files N"
 
+LESS_STACK = "a regular expression that repeats a group takes some for each time; a class, as `[a-z]*`, takes none"
+
 _NO_MEMORY = re.compile(r"OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|exit code 52\b|CANNOT_ACQUIRE_MEMORY")
+_NO_STACK = re.compile("StackOverflowError")
 _GONE = re.compile(r"Checkpoint block \S+ not found|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND")
 _LOST = re.compile("ExecutorLostFailure")
 
@@ -69,6 +72,8 @@ def ended(text: str) -> EngineError | None:
     """The error for a failure by which Spark has ended, or lost what it had kept; None where it has done neither."""
     if _NO_MEMORY.search(text):
         return _no_memory()
+    if _NO_STACK.search(text):
+        return _no_stack()
     if _GONE.search(text) and not _has_executors():
         # Nothing is lost on one machine: somebody has kept a frame for longer than its rows.
         return EngineError("rows were read that are gone", "the changes of a batch can be read until the next batch")
@@ -97,6 +102,10 @@ def _has_executors() -> bool:
 
 def _no_memory() -> EngineError:
     return EngineError("Spark has run out of memory", MORE_MEMORY)
+
+
+def _no_stack() -> EngineError:
+    return EngineError("Spark has run out of stack", LESS_STACK)
 
 
 def _exit_code() -> int | None:

@@ -111,8 +111,9 @@ START_SETTINGS: Mapping[str, str] = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryoserializer.buffer.max": "2047m",
     # Spark reads what is nested by functions that call themselves, and a thread without room for that ends all of it:
-    # in the megabyte that is usual there is just enough for a thousand levels. What is set for a session comes after.
-    **{f"spark.{process}.defaultJavaOptions": "-Xss4m" for process in ("driver", "executor")},
+    # in the megabyte that is usual there is just enough for a thousand levels. So does Java repeat a group of a regular
+    # expression, which takes a megabyte for two thousand characters or three. What is set for a session comes after.
+    **{f"spark.{process}.defaultJavaOptions": "-Xss32m" for process in ("driver", "executor")},
 }
 """What can be set only before Spark starts; the batches of a loop take half of the time with it."""
 

@@ -45,3 +45,18 @@ def test_generated_expressions(spark: SparkSession) -> None:
         if value != expected
     ]
     assert not different, "\n".join(different[:40])
+
+
+def test_repeated_groups_over_long_texts(spark: SparkSession) -> None:
+    """Java goes through some repetitions by functions that call themselves, for each of which there has to be room on
+    the stack of a task; where a choice is between single characters it need not."""
+    row = (("ab" * 25_000,),)
+    long = (("ab" * 500_000,),)
+    like = FUNCTIONS["regexp_like"]
+    patterns = [(row, "^(ab|c)*$"), (row, "^(?:a|(?:b|c))*$"), (long, "^(a|b)*$"), (long, "^(?:[a]|[^a-z]|b)*c")]
+    asked = [
+        (Call(like, (S, S), {1: pattern}, tuple((*r, pattern) for r in rows)), [(*r, pattern) for r in rows])
+        for rows, pattern in patterns
+    ]
+    with session.settings(spark, session.STEP_SETTINGS):
+        assert on_spark(spark, asked) == [[True], [True], [True], [False]]
