@@ -66,12 +66,12 @@ from mrql.runtime.spark.expressions import (
     xml,
 )
 from mrql.runtime.spark.expressions.aggregates import added_sql, combine_sql, unit_sql, zero_sql
-from mrql.runtime.spark.expressions.canonical_order import in_order
+from mrql.runtime.spark.expressions.canonical_order import in_order, let
 from mrql.runtime.spark.expressions.casts import canonical, cast, cast_array, has_null
 from mrql.runtime.spark.expressions.decimal_parts import in_parts
 from mrql.runtime.spark.expressions.grouping import KeyedArray, co_grouped_sql, grouped_sql, keys_sql
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, bind, label, part, sql_type, to_sql
-from mrql.runtime.spark.expressions.literals import literal_sql, place, value_sql
+from mrql.runtime.spark.expressions.literals import has_place, literal_sql, place, value_sql
 from mrql.runtime.spark.expressions.loops import repeat_sql
 from mrql.runtime.spark.expressions.python_udf import constant, over_columns
 
@@ -191,9 +191,10 @@ class Expressions:
             case Prim(function, (a, b)) if function == fn.AND:
                 left, right = self.condition(a, env), self.condition(b, env)
                 # A missing left side of AND does not keep Spark from evaluating the right one.
-                return f"if({left}, {right}, false)" if may_fail(b) else f"({left} AND {right})"
+                return f"if({left}, {right}, false)" if _may_fail(b, right) else f"({left} AND {right})"
             case Prim(function, (a, b)) if function == fn.OR:
-                return f"({self.condition(a, env)} OR {self.condition(b, env)})"
+                left, right = self.condition(a, env), self.condition(b, env)
+                return f"if({left}, true, {right})" if _may_fail(b, right) else f"({left} OR {right})"
             case Prim(function, (a, b)) if function == fn.EQ:
                 return self.compare(term, env, exact=False)
             case _:
@@ -222,6 +223,8 @@ class Expressions:
                 return Atom(recursive_data.folded(folding, self.sql(arg, env), place(term.span), self.fresh), term.type)
         if function == fn.MEMBER:
             return Atom(json_variant.text(self.variant(term, env), self.fresh), ty.ANY)
+        if function in (fn.AND, fn.OR):
+            return self.connective(term, env)
         if function == fn.AT and (first := sorting.first_sql(self, term, env)) is not None:
             return Atom(first, term.type)
         found = resolved(function, tuple(arg.type for arg in term.args))
@@ -243,6 +246,25 @@ class Expressions:
         if isinstance(term.type, ty.DecimalType):
             made = f"CAST({made} AS {place(term.span)}{sql_type(term.type)})"  # which it is, but for roundings
         return Atom(made, term.type)
+
+    def connective(self, term: Prim, env: Environment) -> Atom:
+        """AND and OR as values, of which the right side is not evaluated where the left one decides.
+
+        Spark evaluates what both sides have in common beforehand, but for what only a branch of an `if` has.
+        """
+        sides = [self.value(side, env) for side in term.args]
+        missing = any(atom.missing for side in sides for atom in atoms(side))
+        left, right = map(to_sql, sides)
+        is_and = term.function == fn.AND
+        if not _may_fail(term.args[1], right):
+            made = f"({left} {'AND' if is_and else 'OR'} {right})"
+        elif not missing:
+            made = f"if({left}, {right}, false)" if is_and else f"if({left}, true, {right})"
+        elif is_and:
+            made = let(self.fresh, left, lambda x: f"if(NOT {x}, false, {x} AND {right})")
+        else:
+            made = let(self.fresh, left, lambda x: f"if({x}, true, {x} OR {right})")
+        return Atom(made, term.type, missing)
 
     def compare(self, term: Prim, env: Environment, *, exact: bool) -> str:
         """A comparison. With `exact` it is false, and not missing, where a side is missing."""
@@ -389,3 +411,8 @@ class Expressions:
     def co_group(self, term: CoGroup, env: Environment) -> str:
         left, right = (KeyedArray(self.array(side, env), pair_type(side)[0]) for side in (term.left, term.right))
         return co_grouped_sql(self, left, right, pair_type(term)[0])
+
+
+def _may_fail(term: Term, sql: str) -> bool:
+    """Whether a term may fail by itself, or by what stands for a name in it, as for a sum that is read from columns."""
+    return may_fail(term) or has_place(sql)

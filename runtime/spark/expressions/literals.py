@@ -25,6 +25,11 @@ def place(span: Span | None, *, of_ints: bool = False) -> str:
     return f"/*@{span.start}:{span.end}{file}{';int' if of_ints else ''}*/ "
 
 
+def has_place(sql: str) -> bool:
+    """Whether an expression has a part that may fail: that has its place in it."""
+    return "/*@" in sql
+
+
 def literal_sql(value: object, t: Type) -> str:
     """A constant."""
     if value is None:

@@ -79,6 +79,9 @@ def test_what_leaves_its_range_does_so_only_where_it_is_asked_for_on_spark(spark
         "select (a, if count(d) = 1 then [V, V] else []) from (a, b) in S, (c, d) in T where a = c group by a",
         "select a from (a, b) in S group by a having count(b) = 2 or V > 3",
         "select a from (a, b) in S group by a having count(b) = 1 and V > 3 and V < 7",
+        "select (a, count(b) = 1 and V > 3 and V < 7, count(b) = 2 or V > 3 or V < 1) from (a, b) in S group by a",
+        "select (a, (if count(b) = 2 then false else null) and V > 3) from (a, b) in S group by a",
+        "select (a, (if count(b) = 2 then true else null) or V > 7) from (a, b) in S group by a",
     ],
 )
 @pytest.mark.parametrize("aggregate", ["sum(b)", "avg(b)"])
