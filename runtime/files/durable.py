@@ -83,14 +83,16 @@ class DurableFiles:
         A job of Spark's that was cancelled writes, and removes what it has written, until it hears of that.
         """
         until = time.monotonic() + REMOVED_MAX_SECONDS
-        while path.is_dir() and not path.is_symlink():
+        while os.path.lexists(path):
             try:
-                shutil.rmtree(path)
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
             except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or time.monotonic() > until:
+                if error.errno not in (errno.ENOTEMPTY, errno.ENOENT, errno.EISDIR) or time.monotonic() > until:
                     raise
                 time.sleep(0.05)
-        path.unlink(missing_ok=True)
 
     # --- made of these ------------------------------------------------------------------------
 
