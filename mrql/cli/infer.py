@@ -29,7 +29,7 @@ from mrql.runtime.sources.formats.csv import SAMPLE_ROWS
 from mrql.runtime.sources.formats.csv_records import Dialect, all_records
 from mrql.runtime.sources.formats.csv_types import joined_column
 from mrql.runtime.sources.formats.formats import FORMATS
-from mrql.runtime.sources.formats.json_types import joined_types
+from mrql.runtime.sources.formats.json_types import joined_types, with_any_for
 from mrql.translate.source_options import text_options
 from mrql.translate.source_rows import must_be_delimiter
 
@@ -114,7 +114,9 @@ def infer(
 
     between = _delimiter(partial(described, files[0]), files[0], delimiter, locale, quote) if is_csv else ","
     specs = [described(file, between) for file in files]
-    row = _written_type(reduce(lambda a, b: _of_both(specs[0], a, b), map(_row_type, specs)))
+    found = reduce(lambda a, b: _of_both(specs[0], a, b), map(_row_type, specs))
+    # Of an object without fields nothing is known, and no query file can have such a type.
+    row = with_any_for(ty.RecordType(()), found)
     if name == "json" and not multiline and isinstance(row, ty.ListType):
         say("each line is an array; --multiline reads files that are one document each", err=True)
     if not is_csv and any(_lacks_columns(attrs.evolve(spec, row=row)) for spec in specs):
@@ -263,19 +265,6 @@ def _divides(spec: SourceSpec, *, is_clean: bool) -> bool:
     else:
         found_clean = True
     return found_clean and len(counts) == 1 and counts.isdisjoint({0, 1})
-
-
-def _written_type(t: Type) -> Type:
-    """A type as a query file can have it: of an object without fields nothing is known."""
-    match t:
-        case ty.RecordType(()):
-            return ty.ANY
-        case ty.RecordType(fields):
-            return ty.RecordType(tuple((name, _written_type(item)) for name, item in fields))
-        case ty.ListType(item):
-            return ty.ListType(_written_type(item))
-        case _:
-            return t
 
 
 def _must_be_alike(files: Sequence[Path], name: str) -> None:

@@ -108,12 +108,17 @@ def widened_by(known: Type, found: Type) -> Type | None:
 
 def with_any_for_nulls(t: Type) -> Type:
     """The type with `any` for what only null was seen of."""
+    return with_any_for(ty.NOTHING, t)
+
+
+def with_any_for(unknown: Type, t: Type) -> Type:
+    """The type with `any` for parts of a type that says nothing."""
     match t:
-        case ty.Nothing():
+        case _ if t == unknown:
             return ty.ANY
         case ty.RecordType(fields):
-            return ty.RecordType(tuple((name, with_any_for_nulls(item)) for name, item in fields))
+            return ty.RecordType(tuple((name, with_any_for(unknown, item)) for name, item in fields))
         case ty.ListType(item):
-            return ty.ListType(with_any_for_nulls(item))
+            return ty.ListType(with_any_for(unknown, item))
         case _:
             return t

@@ -188,13 +188,10 @@ class Expressions:
         if self.in_python(term):
             return self.sql(term, env)
         match term:
-            case Prim(function, (a, b)) if function == fn.AND:
+            case Prim(function, (a, b)) if function in (fn.AND, fn.OR):
                 left, right = self.condition(a, env), self.condition(b, env)
                 # A missing left side of AND does not keep Spark from evaluating the right one.
-                return f"if({left}, {right}, false)" if _may_fail(b, right) else f"({left} AND {right})"
-            case Prim(function, (a, b)) if function == fn.OR:
-                left, right = self.condition(a, env), self.condition(b, env)
-                return f"if({left}, true, {right})" if _may_fail(b, right) else f"({left} OR {right})"
+                return _connected(function, left, right, in_turn=_may_fail(b, right))
             case Prim(function, (a, b)) if function == fn.EQ:
                 return self.compare(term, env, exact=False)
             case _:
@@ -255,12 +252,10 @@ class Expressions:
         sides = [self.value(side, env) for side in term.args]
         missing = any(atom.missing for side in sides for atom in atoms(side))
         left, right = map(to_sql, sides)
-        is_and = term.function == fn.AND
-        if not _may_fail(term.args[1], right):
-            made = f"({left} {'AND' if is_and else 'OR'} {right})"
-        elif not missing:
-            made = f"if({left}, {right}, false)" if is_and else f"if({left}, true, {right})"
-        elif is_and:
+        in_turn = _may_fail(term.args[1], right)
+        if not (in_turn and missing):
+            made = _connected(term.function, left, right, in_turn=in_turn)
+        elif term.function == fn.AND:
             made = let(self.fresh, left, lambda x: f"if(NOT {x}, false, {x} AND {right})")
         else:
             made = let(self.fresh, left, lambda x: f"if({x}, true, {x} OR {right})")
@@ -411,6 +406,14 @@ class Expressions:
     def co_group(self, term: CoGroup, env: Environment) -> str:
         left, right = (KeyedArray(self.array(side, env), pair_type(side)[0]) for side in (term.left, term.right))
         return co_grouped_sql(self, left, right, pair_type(term)[0])
+
+
+def _connected(function: fn.Function, left: str, right: str, *, in_turn: bool) -> str:
+    """AND or OR of two conditions; `in_turn` the right one is evaluated where the left one does not decide alone."""
+    is_and = function == fn.AND
+    if not in_turn:
+        return f"({left} {'AND' if is_and else 'OR'} {right})"
+    return f"if({left}, {right}, false)" if is_and else f"if({left}, true, {right})"
 
 
 def _may_fail(term: Term, sql: str) -> bool:

@@ -37,10 +37,7 @@ def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
 
     if not is_taken_apart(row):
         return df
-    if isinstance(df, jvm.Reading):
-        return df.like(made)
-    check = df.check if isinstance(df, jvm.Lazy) else None
-    return made() if jvm.is_remote(df) else jvm.Lazy(made, df.sparkSession, check)
+    return made() if jvm.is_remote(df) else jvm.lazily(df, made)
 
 
 def change_feed(df: DataFrame, t: Type, number: int) -> DataFrame:
@@ -55,9 +52,7 @@ def change_feed(df: DataFrame, t: Type, number: int) -> DataFrame:
         with settings(df.sparkSession, AS_WRITTEN):
             return weighted.selectExpr(*columns, kind, f"{number}L AS {COMMIT_VERSION}", times).drop(WEIGHT)
 
-    if isinstance(weighted, jvm.Reading):
-        return weighted.like(made)
-    return jvm.Lazy(made, df.sparkSession, weighted.check if isinstance(weighted, jvm.Lazy) else None)
+    return jvm.lazily(weighted, made)
 
 
 def must_have_room_for_a_feed(t: Type) -> None:

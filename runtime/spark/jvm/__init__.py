@@ -11,7 +11,7 @@ from mrql.runtime.spark.jvm.conf import Switch
 from mrql.runtime.spark.jvm.handles import session_id
 from mrql.runtime.spark.jvm.hash_partitioning import in_buckets, partitions_by
 from mrql.runtime.spark.jvm.jobs import Job, compute, compute_all, ending_with, observed_now
-from mrql.runtime.spark.jvm.lazy_dataframe import Lazy, Reading, column
+from mrql.runtime.spark.jvm.lazy_dataframe import Lazy, Reading, column, lazily
 from mrql.runtime.spark.jvm.operations import aggregate, interval_seconds, repartition, select, wait
 from mrql.runtime.spark.jvm.persisted import (
     ColumnarRows,
@@ -79,6 +79,7 @@ __all__ = [
     "is_remote",
     "is_session",
     "kept",
+    "lazily",
     "local_checkpoint",
     "observed_now",
     "opaque",

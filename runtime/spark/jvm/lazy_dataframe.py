@@ -43,6 +43,10 @@ class Lazy(ClassicDataFrame):
         self._make = make
         self.check = check
 
+    def like(self, make: Callable[[], DataFrame]) -> Lazy:
+        """Another one of the same rows."""
+        return Lazy(make, self.sparkSession, self.check)
+
     @cached_property
     def _made(self) -> DataFrame:
         return self._make()
@@ -69,6 +73,11 @@ class Lazy(ClassicDataFrame):
         pass
 
 
+def lazily(df: DataFrame, make: Callable[[], DataFrame]) -> Lazy:
+    """What is made of a DataFrame, which may be one of rows that are not kept for ever."""
+    return df.like(make) if isinstance(df, Lazy) else Lazy(make, df.sparkSession)
+
+
 class Reading(Lazy):
     """A DataFrame of rows that somebody else may free. Whatever is asked of it, and of what is derived from it, is in a
     block that `reading` makes: nothing is freed meanwhile."""
@@ -84,7 +93,6 @@ class Reading(Lazy):
         self.reading = reading
 
     def like(self, make: Callable[[], DataFrame]) -> Reading:
-        """Another one of the same rows."""
         return Reading(make, self.sparkSession, self.check, self.reading)
 
     @property
