@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import reduce
 from typing import Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import attrs
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import Observation, SparkSession
 
@@ -39,10 +40,22 @@ def ending_with(spark: SparkSession) -> Iterator[None]:
     except Exception:
         raise
     except BaseException:
-        context.cancelJobsWithTag(tag)
+        _cancel(context, tag)
         raise
     finally:
         context.removeJobTag(tag)
+
+
+CONNECTIONS_TO_TRY = 3
+"""A call of the JVM that is interrupted takes its connection with it, and the next one may be closed with it."""
+
+
+def _cancel(context: SparkContext, tag: str) -> None:
+    """Ends the jobs with a tag. What has interrupted them is to be heard of, not that they could not be ended."""
+    for _ in range(CONNECTIONS_TO_TRY):
+        with suppress(Py4JNetworkError):
+            context.cancelJobsWithTag(tag)
+            return
 
 
 @attrs.frozen

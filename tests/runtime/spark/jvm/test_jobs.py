@@ -7,9 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.spark import jvm
 from mrql.runtime.spark.checkpoint import write_rows
 
 pytestmark = pytest.mark.spark
@@ -36,3 +39,23 @@ def test_a_write_that_is_interrupted(spark: SparkSession, tmp_path: Path) -> Non
     while spark.sparkContext.statusTracker().getActiveJobsIds():
         assert time.monotonic() < until, "the job goes on"
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize(("closed", "asked"), [(1, 2), (1000, 3)])
+def test_connections_that_are_closed_with_the_one_of_the_call(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, closed: int, asked: int
+) -> None:
+    """They are not what is heard of the interruption; and the jobs are ended by the next one."""
+    cancel, tried = SparkContext.cancelJobsWithTag, []
+
+    def over_a_connection(self: SparkContext, tag: str) -> None:
+        tried.append(tag)
+        if len(tried) <= closed:
+            raise Py4JNetworkError("Answer from Java side is empty")
+        cancel(self, tag)
+
+    monkeypatch.setattr(SparkContext, "cancelJobsWithTag", over_a_connection)
+    with pytest.raises(KeyboardInterrupt), jvm.ending_with(spark):
+        raise KeyboardInterrupt
+    assert len(tried) == asked
+    assert not spark.sparkContext.getJobTags()
