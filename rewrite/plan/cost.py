@@ -245,6 +245,13 @@ def change_work(what: str, rules: DeltaRules, plan: Plan) -> Work:
     return Work(what, cost, cost, why)
 
 
+def limit_work(state: str) -> Work:
+    """To say what the first elements of an order over a state are, which can be followed alone."""
+    why = f"a limit is over all of {state}, not over a key of it"
+    followed = "of a large one Spark follows the first elements, and reads all of it when too many of these have gone"
+    return Work("the answer", Cost.STATE, Cost.STATE, Reason(f"{why}; {followed}", f"a limit over all of {state}"))
+
+
 def _change(rules: DeltaRules, stages: list[Stage]) -> tuple[Cost, Reason]:
     if not stages:
         return Cost.DELTA, Reason("no stream is read: the answer does not change")

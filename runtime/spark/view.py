@@ -11,6 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from mrql.algebra.analysis.variables import source_names
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source
 from mrql.rewrite.plan.circuit import Circuit
@@ -57,7 +58,7 @@ class BatchResult:
 
     def snapshot(self) -> DataFrame:
         """The answer after the batch. All of it can be read until the next batch is committed."""
-        return self._planned(lambda: self._view.states.deltas.answer(self._after))
+        return self._planned(lambda: self._view.states.answer(self._transaction, self._after))
 
     def before(self) -> DataFrame:
         """The answer before the batch."""
@@ -65,7 +66,7 @@ class BatchResult:
 
     def changes(self) -> DataFrame:
         """The answer after the batch minus `before`, as rows with a weight."""
-        return self._planned(lambda: self._view.states.deltas.of_answer(self._after, self._before))
+        return self._planned(lambda: self._view.states.changes(self._transaction, self._after))
 
     def lazily(self, read: Callable[[], DataFrame]) -> DataFrame:
         """One of these, planned when it is read, and refused when that is too late."""
@@ -210,10 +211,12 @@ class SparkView:
         """Plans a batch: its states are there to be read. While it is planned Spark begins to compute them; the rest is
         computed with whatever is first asked of them, or when it is completed.
 
-        Raises: MissingRow when a row is deleted that is not there, if that is known by then.
+        Raises: MissingRow when a row is deleted that is not there, if that is known by then; UserError when a file of a
+        static table has changed.
         """
         if self.taking_back or self.states.transaction.is_open:
             self.rollback()
+        self.held.check()
         self.expect(self.sizes().rows, deltas.values())
         with settings(self.spark, self.settings):
             self.states.begin()
@@ -307,12 +310,14 @@ class SparkView:
         """The answer over all that was applied so far. It can be read until the next batch is committed, and for as
         long after that as nothing has replaced what it is made of.
 
-        Raises: UserError when the view is closed.
+        Raises: UserError when the view is closed, or a file has changed of a static table that the answer reads.
         """
         with self.lock, settings(self.spark, self.settings), translated(self.source):
             self.require_open()
+            if source_names(self.plan.answer):
+                self.held.check()
             self.at_rest()
-            planned = self.plans.dataframe(self.states.deltas.answer(self.states.snapshots()))
+            planned = self.plans.dataframe(self.states.answer(self.states.transaction, self.states.snapshots()))
             commits = self.states.transaction.commits
 
         def check() -> None:

@@ -19,6 +19,7 @@ from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.join_inputs import InputState
 from mrql.runtime.spark.maintenance.loops.feedback import FeedbackState
 from mrql.runtime.spark.maintenance.loops.thresholding import ResidualChanges, residuals
+from mrql.runtime.spark.maintenance.prefixes import Prefixes
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
@@ -26,6 +27,7 @@ from mrql.runtime.spark.maintenance.trusted import shortages
 from mrql.runtime.spark.maintenance.upserts import UpsertedRows
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import settings
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
@@ -59,6 +61,8 @@ class ViewStates:
         self.transaction = Transaction(self.snapshots())
         """The last batch, or the one that is being applied."""
         self.deltas = Deltas(self.circuit, spark, plans, tables, columns, self.stages, self.transaction.temporaries)
+        self.first = None if self.circuit.first is None else Prefixes(self.circuit.first, self.deltas)
+        """What is kept of an answer that is the first elements of an order."""
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
         """What is fed back of each loop that is carried over."""
         self.upserts = [UpsertedRows(name, key, plans, self._access(name)) for name, key in sorted(plan.keyed.items())]
@@ -134,6 +138,20 @@ class ViewStates:
         for table in self.tables():
             table.close()
         self.transaction.free()
+        if self.first is not None:
+            self.first.free()
+
+    # --- the answer ---------------------------------------------------------------------------
+
+    def answer(self, transaction: Transaction, states: list[Snapshot]) -> Relation:
+        """The answer after a batch, over the states that there are then."""
+        first = None if self.first is None else self.first.answer(transaction, states)
+        return self.deltas.answer(states) if first is None else first
+
+    def changes(self, transaction: Transaction, states: list[Snapshot]) -> Relation:
+        """How a batch has changed the answer."""
+        first = None if self.first is None else self.first.changes(transaction, states)
+        return self.deltas.of_answer(states, transaction.before) if first is None else first
 
     # --- what there is ------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """In how many partitions the states of views on Spark are: in one, in several, or in several once there are rows; then
-it changes with the batches, too, whether groups are merged whole or looked up, and what is in few runs is not merged
-when all of it is read."""
+it changes with the batches, too, whether groups are merged whole or looked up, what is in few runs is not merged when
+all of it is read, and the first elements of an order are followed apart."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 from mrql.runtime.spark import partitions
+from mrql.runtime.spark.maintenance import prefixes
 from mrql.runtime.spark.state import compaction
 
 IN_ONE, GROWING, SEVERAL = "in one", "growing", "several"
@@ -23,6 +24,10 @@ DRAWN = tuple(MAX_ROWS)
 MERGED = {"SPARSE_MERGED_WHOLE_MAX_ROWS": 0, "FEW_TOUCHED_MIN_RATIO": 2, "MERGED_WHOLE_MAX_BATCHES": 1}
 """With these a batch after one that has touched half of the groups merges them whole, and the next one does not."""
 
+SHORT_PREFIXES = {"STATE_MIN_ROWS": 0, "MORE_ELEMENTS": 1, "GROWN_MAX_RATIO": 1}
+"""With these the first elements of an order are followed apart, in prefixes that are too short or cut every few
+batches."""
+
 READ_APART = {"LOOKED_UP_IN_OTHERS_MIN_ROWS": 0, "NEARLY_MERGED_MIN_RATIO": 0}
 """With these the rows of the first run of any table are looked up in the others when all of it is read."""
 
@@ -34,4 +39,6 @@ def states(how: str) -> Iterator[None]:
         patched.enter_context(patch.object(partitions, "IN_ONE_MAX_ROWS", MAX_ROWS[how]))
         for name, limit in (MERGED | READ_APART).items() if how == GROWING else ():
             patched.enter_context(patch.object(compaction, name, limit))
+        if how == GROWING:
+            patched.enter_context(patch.multiple(prefixes, **SHORT_PREFIXES))
         yield

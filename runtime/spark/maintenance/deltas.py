@@ -59,26 +59,36 @@ class Deltas:
     def answer(self, snapshots: list[Snapshot]) -> Relation:
         """The answer over states as they were at some time."""
         term = self.circuit.answer.term
-        return answer_rows(self._compiler(term, snapshots, ColumnNames()), term, self._rows_read(term))
+        return answer_rows(self._compiler(term, snapshots, ColumnNames()), term, self.rows_read(term))
 
-    def _rows_read(self, term: Term) -> int | None:
+    def answer_over(self, term: Term, given: Mapping[str, Frame]) -> Relation:
+        """The answer as a term over some frames."""
+        return answer_rows(self.compiler(given), term)
+
+    def rows_read(self, term: Term) -> int | None:
         """About how many rows there are of what a term is made of, where that is known."""
         states = {state.stage.name: state for state in self.states}
         return known_sum(states[name].about_rows if name in states else None for name in free_vars(term))
+
+    def all_of(self, term: Term, snapshots: list[Snapshot]) -> Frame:
+        """The elements of a term over states as they were at some time."""
+        return self._compiler(term, snapshots, self.columns).bag(term)
 
     def whole(self, term: Term) -> Frame:
         """All rows of what is derived from states, as a batch."""
         compiler = self._compiler(term, self._now(), self.columns)
         return self.added([_side(compiler, term, 1)], element_type(term))
 
-    def of_keys(self, rules: DeltaRules, before: StatesBefore | None = None) -> OfKeys | None:
-        """What a term has now of the keys that were touched since `before`, or of all; None where a key may have
-        several elements, or they are not made of the keys of one state."""
+    def of_keys(
+        self, rules: DeltaRules, before: StatesBefore | None = None, after: list[Snapshot] | None = None
+    ) -> OfKeys | None:
+        """What a term has `after`, or now, of the keys that were touched since `before`, or of all; None where a key
+        may have several elements, or they are not made of the keys of one state."""
         stage = rules.one_by_key
         if stage is None:
             return None
-        index = self._index(stage)
-        now = self._now()[index]
+        index = self.index(stage)
+        now = (self._now() if after is None else after)[index]
         if now.keys is None or now.groups is None:
             return None
         touched = None if before is None or before.is_start else Touched(before.snapshots[index], now)
@@ -89,14 +99,23 @@ class Deltas:
             bag = now.keyed(rows, {})
         else:
             rows, bag = touched.rows, touched.after()
-        return OfKeys(self._over({stage.name: bag}, self.columns).bag(rules.term), now.keys, rows)
+        return OfKeys(self.compiler({stage.name: bag}, self.columns).bag(rules.term), now.keys, rows)
 
     # --- differences --------------------------------------------------------------------------
 
     def of_answer(self, after: list[Snapshot], before: list[Snapshot]) -> Relation:
         """The answer over some states minus that over others, as rows with a weight."""
-        rules = self.circuit.answer
-        sides = fitted(self._sides(rules, after, before, ColumnNames()), item_type(rules.term.type))
+        return self._of_sides(self._sides(self.circuit.answer, after, before, ColumnNames()))
+
+    def of_answer_over(self, term: Term, after: Mapping[str, Frame], before: Mapping[str, Frame]) -> Relation:
+        """The answer as a term over some frames minus that over others, as rows with a weight."""
+        columns = ColumnNames()
+        compilers = [self.compiler(given, columns) for given in (after, before)]
+        return self._of_sides([_side(compiler, term, sign) for compiler, sign in zip(compilers, (1, -1), strict=True)])
+
+    def _of_sides(self, sides: Sequence[Frame]) -> Relation:
+        """The sum of some changes of the answer, as rows with a weight."""
+        sides = fitted(sides, item_type(self.circuit.answer.term.type))
         whole = union_all([output_rows(side, weighted=True) for side in sides])
         columns = [name for name, _ in output_columns(sides[0].value)]
         return whole.aggregate(columns, ["sum(weight) AS weight"]).where("weight <> 0")
@@ -131,7 +150,7 @@ class Deltas:
         found = rules.of(_changed(after, before))
         if found.rule is not Rule.ELEMENTS or found.stage is None:
             return sides > 1 or not self._has_only_grown(rules, after, before)
-        index = self._index(found.stage)
+        index = self.index(found.stage)
         still = after[index].is_as(before[index]) or not any(t.shrinks for t in self.states[index].all_tables())
         return not still or not rules.tells_apart
 
@@ -181,19 +200,19 @@ class Deltas:
                 if not now.is_as(was):
                     name = names.fresh(now.stage.name)
                     states[name], earlier[now.stage.name] = was.view(), Var(name, now.stage.var.type)
-        index = self._index(bag)
+        index = self.index(bag)
         now, was = after[index], before[index]
         body = substitute(term.function.body, earlier)
-        frames = [compared(self._over(states, columns), term.function, body, was.elements())]
+        frames = [compared(self.compiler(states, columns), term.function, body, was.elements())]
         if not now.is_as(was):
-            frames.append(self._over_change(term, bag, now.change(was), states, columns))
+            frames.append(self.over_change(term, bag, now.change(was), states, columns))
         return frames
 
-    def _over_change(
+    def over_change(
         self, term: Term, bag: Stage, change: Frame, others: Mapping[str, Frame], columns: ColumnNames
     ) -> Frame:
         """A term that is linear in a bag, over how that has changed."""
-        frame = self._over({**others, bag.name: retracting(change)}, columns).bag(term)
+        frame = self.compiler({**others, bag.name: retracting(change)}, columns).bag(term)
         return attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")
 
     def _before_and_after(
@@ -210,22 +229,24 @@ class Deltas:
         if found.stage is None:
             compilers = [self._compiler(term, s, columns) for s in (after, before)]
         else:
-            index, name = self._index(found.stage), found.stage.name
+            index, name = self.index(found.stage), found.stage.name
             if found.rule is Rule.CHANGE:
-                return [self._over_change(term, found.stage, after[index].change(before[index]), others, columns)]
+                return [self.over_change(term, found.stage, after[index].change(before[index]), others, columns)]
             touched = Touched(before[index], after[index], self.temporaries.lookups.append)
-            compilers = [self._over({**others, name: side}, columns) for side in (touched.after(), touched.before())]
+            compilers = [self.compiler({**others, name: side}, columns) for side in (touched.after(), touched.before())]
         return [_side(compiler, term, sign) for compiler, sign in zip(compilers, (1, -1), strict=True)]
 
-    def _index(self, stage: Stage) -> int:
+    def index(self, stage: Stage) -> int:
+        """The number of a stage."""
         return self.circuit.plan.stages.index(stage)
 
     def _compiler(self, term: Term, snapshots: list[Snapshot], columns: ColumnNames) -> RelationCompiler:
         """A compiler for a term over states as they were at some time."""
         read = free_vars(term)
-        return self._over({s.stage.name: s.view() for s in snapshots if s.stage.name in read}, columns)
+        return self.compiler({s.stage.name: s.view() for s in snapshots if s.stage.name in read}, columns)
 
-    def _over(self, states: Mapping[str, Frame], columns: ColumnNames) -> RelationCompiler:
+    def compiler(self, states: Mapping[str, Frame], columns: ColumnNames | None = None) -> RelationCompiler:
+        """A compiler for terms over static tables and some frames."""
         return RelationCompiler(self.spark, {**self.tables, **states}, columns, self.temporaries.loops)
 
     def _now(self) -> list[Snapshot]:

@@ -1,19 +1,22 @@
 """Static tables that views hold: what a table has when it is first read, later batches find again.
 
 Spark caches by what a DataFrame says, not by who has asked for it. So views of one table hold it together, and it goes
-with the last of them.
+with the last of them. A table that lies in files is not held: it is read where it lies, and its files must not change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from threading import Lock
+from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary
 
 import attrs
 from pyspark import SparkContext, StorageLevel
 from pyspark.sql import DataFrame
 
+from mrql.algebra.errors import UserError
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.session.jvm_exit import unless_stopped
@@ -36,6 +39,9 @@ class HeldTables:
     """The tables that one view holds."""
 
     tables: list[HeldTable] = attrs.Factory(list)
+    files: dict[Path, tuple[int, int] | None] = attrs.Factory(dict)
+    """The local files of those that are read where they lie, as they were: size and time of modification in
+    nanoseconds."""
 
     def hold(self, tables: Iterable[Frame], *, every: bool) -> None:
         """Holds some more: those that might be something else the next time that they are read, or `every` one. What
@@ -46,6 +52,19 @@ class HeldTables:
                 if held is not None:
                     held.holders += 1
                     self.tables.append(held)
+                elif table.df.table.storageLevel == StorageLevel.NONE:
+                    self.files |= {file: _state(file) for file in _local_files(table.df.table)}
+
+    def check(self) -> None:
+        """Raises: UserError, naming the first file of a table that has changed since it was to be held, or is gone."""
+        for file, before in self.files.items():
+            now = _state(file)
+            if now != before:
+                what = "has changed" if now is not None else "has gone"
+                hint = "a static table keeps its rows: make the view anew, or give it a DataFrame that is cached"
+                raise UserError(
+                    f"{file}, which a static table is read from, {what} since the view was made", None, hint
+                )
 
     def free(self) -> None:
         """Holds none of them any more."""
@@ -69,3 +88,18 @@ def _held(df: DataFrame, *, every: bool) -> HeldTable | None:
     held = HeldTable(df.persist())
     everything.append(held)
     return held
+
+
+def _local_files(df: DataFrame) -> Iterable[Path]:
+    """The files that a DataFrame reads, as far as this machine has them."""
+    parts = map(urlsplit, df.inputFiles())
+    return (Path(unquote(part.path)) for part in parts if part.scheme in ("", "file"))
+
+
+def _state(file: Path) -> tuple[int, int] | None:
+    """What would be another one if a file had changed; None where there is none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns

@@ -80,6 +80,16 @@ class Transaction:
     """How many there were up to it."""
     is_committed: bool = False
 
+    @property
+    def number(self) -> int:
+        """How many there are with it, once it is committed."""
+        return self.commits if self.is_committed else self.commits + 1
+
+    @property
+    def is_rolled_back(self) -> bool:
+        """Whether the states are those of before it."""
+        return not self.is_open and not self.is_committed
+
     def begin(self, tables: Sequence[Table], snapshots: Callable[[], list[Snapshot]]) -> Transaction:
         """The transaction after this one. What this one has replaced and kept goes when that is committed."""
         garbage = [*self.garbage, *(run for table in tables for run in table.begin()), *self.temporaries.runs]
