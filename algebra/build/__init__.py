@@ -19,6 +19,8 @@ What has no type is refused where it is built, with a `UserError`.
 the operators of streams, over rows that say when they are there: delay, integration, differentiation.
 """
 
+from mrql.algebra.build.expression import Expr, Operand, Written, expr, get, lit, nth, tup
+from mrql.algebra.build.lambdas import Body
 from mrql.algebra.build.operators import (
     aggregate,
     distinct,
@@ -36,10 +38,6 @@ from mrql.algebra.build.operators import (
     transitive_closure,
 )
 from mrql.algebra.build.terms import (
-    Body,
-    Expr,
-    Operand,
-    Written,
     and_,
     avg,
     bag,
@@ -49,19 +47,15 @@ from mrql.algebra.build.terms import (
     co_group,
     count,
     empty,
-    expr,
     filter,
-    get,
     group_by,
     if_,
     is_null,
     let,
     list_,
-    lit,
     max,
     min,
     not_,
-    nth,
     null,
     or_,
     order_by,
@@ -74,7 +68,6 @@ from mrql.algebra.build.terms import (
     sum,
     table,
     take,
-    tup,
     union,
     var,
     where,

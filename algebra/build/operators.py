@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import inspect as signatures
 
+from mrql.algebra.build.expression import Expr, Operand, expr, tup
+from mrql.algebra.build.lambdas import Body
 from mrql.algebra.build.terms import (
-    Body,
-    Expr,
-    Operand,
     call,
     cmap,
     co_group,
     count,
-    expr,
     group_by,
     if_,
     null,
@@ -30,7 +28,6 @@ from mrql.algebra.build.terms import (
     repeat,
     single,
     take,
-    tup,
     union,
     where,
 )

@@ -15,24 +15,10 @@ there are come in a bag of their own, the clock.
 from __future__ import annotations
 
 from mrql.algebra import types as ty
+from mrql.algebra.build.expression import Expr, Operand, expr, lit, tup
+from mrql.algebra.build.lambdas import Body
 from mrql.algebra.build.operators import distinct, map
-from mrql.algebra.build.terms import (
-    Body,
-    Expr,
-    Operand,
-    cmap,
-    expr,
-    filter,
-    group_by,
-    if_,
-    let,
-    lit,
-    single,
-    sum,
-    tup,
-    union,
-    where,
-)
+from mrql.algebra.build.terms import cmap, filter, group_by, if_, let, single, sum, union, where
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import element_type
 from mrql.algebra.types import Type

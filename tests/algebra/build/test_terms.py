@@ -1,4 +1,4 @@
-"""Terms built in Python: the terms that come out, the names in them, and what is refused."""
+"""Terms built in Python: the terms that come out, and what is refused."""
 
 from __future__ import annotations
 
@@ -113,45 +113,6 @@ def test_results_are_plain_terms() -> None:
     assert b.expr(Var("x", ty.LONG)).term == X.term
 
 
-def test_tuples_come_apart() -> None:
-    """Python's unpacking takes a tuple's parts."""
-    first, second = b.pair(1, "a")
-    assert (str(first), str(second)) == ('(1, "a")#0', '(1, "a")#1')
-
-
-def pairs_with(e: Expr) -> Expr:
-    return b.cmap(lambda x: b.single((x.A, e)), S)
-
-
-def test_inner_variables_do_not_capture() -> None:
-    """A helper's own `x` keeps apart from the caller's `x`."""
-    built = b.cmap(lambda x: pairs_with(x.B), S)
-    assert str(built) == "cMap(λx. cMap(λx1. {(x1.A, x.B)}, S), S)"
-    check(built.term)
-
-
-def test_free_variables_are_not_captured() -> None:
-    """A parameter that is called like a free variable in the body gets another name."""
-    built = b.cmap(lambda x: b.single((x.A, X)), S)
-    assert str(built) == "cMap(λx1. {(x1.A, x)}, S)"
-    check(built.term, {"x": ty.LONG})
-
-
-def test_hidden_names_are_reused() -> None:
-    """Variables of functions that do not use each other may share a name."""
-    built = b.cmap(lambda x: b.cmap(lambda x: b.single(x.A), S), S)
-    assert str(built) == "cMap(λx. cMap(λx. {x.A}, S), S)"
-
-
-def test_building_is_repeatable() -> None:
-    """The same code builds the same term, names included."""
-
-    def build() -> Expr:
-        return b.cmap(lambda x: pairs_with(b.sum(b.single(x.A))), S)
-
-    assert build().term == build().term
-
-
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -182,16 +143,6 @@ def test_refused(build: Callable[[], Expr], message: str) -> None:
     with pytest.raises(UserError) as caught:
         build()
     assert message in caught.value.message
-
-
-def test_no_truth_value() -> None:
-    """Python's `and`, `if` and `in` cannot be overloaded, and must not decide anything silently."""
-    with pytest.raises(TypeError, match="use &"):
-        bool(X == 1)
-    with pytest.raises(TypeError, match="only tuples are taken apart"):
-        list(X)
-    with pytest.raises(AttributeError):
-        X._private  # noqa: B018
 
 
 def test_a_condition_of_a_loop_does_not_capture() -> None:
