@@ -13,9 +13,7 @@ name alone, or as `stream S` where a variable `S` is in scope.
 
 from __future__ import annotations
 
-import json
 import math
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -27,8 +25,9 @@ import attrs
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import bound_names, free_vars
-from mrql.algebra.monoids import OPS, Fold, Monoid
 from mrql.algebra.notation.document import Doc, Group, Line, Nest, block, filled, render
+from mrql.algebra.notation.names import show_name, show_string
+from mrql.algebra.notation.type_printer import show_monoid, show_type
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -63,14 +62,6 @@ from mrql.algebra.terms import (
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import single_digits
 from mrql.algebra.values.decimals import literal_type, show_decimal
-
-_OPERATORS = frozenset(("cMap", "groupBy", "coGroup", "reduce", "orderBy", "take", "repeat", "stream"))
-_CONSTANTS = frozenset(("true", "false", "null", "NaN", "NaNf", "Infinity", "Infinityf"))
-_WORDS = frozenset(("let", "in", "if", "then", "else", "as", "and", "or", "not", "mod", "while", "within", "_"))
-RESERVED: frozenset[str] = _OPERATORS | _CONSTANTS | _WORDS
-"""The words that a variable, a stream or a function can only be called between backquotes."""
-
-_PLAIN = re.compile(r"(?!λ)[^\W\d]\w*")
 
 # How tightly each form binds, loosest first; `term.lark` has the same ladder.
 OPEN, OR, AND, NOT, COMPARE, UNION, ADD, MULTIPLY, AS, MINUS, POSTFIX, ATOM = range(12)
@@ -127,58 +118,6 @@ def _pattern(pattern: Pattern, expected: Type | None) -> Doc:
             assert_never(pattern)
 
 
-def show_type(t: Type, *, left_out: bool = False) -> str:
-    """A type, with the names of fields quoted where they must be; with what records leave out, if that is asked for.
-
-    >>> row = ty.RecordType((("a", ty.LONG),), left_out=(("b", "binary"),))
-    >>> print(show_type(row), show_type(row, left_out=True))
-    <a: long> <a: long; b: "binary">
-    """
-
-    def shown(part: Type) -> str:
-        return show_type(part, left_out=left_out)
-
-    match t:
-        case ty.TupleType(items):
-            return f"({', '.join(map(shown, items))})"
-        case ty.RecordType(fields, left_out=gone):
-            kept = ", ".join(f"{show_name(name)}: {shown(item)}" for name, item in fields)
-            others = ", ".join(f"{show_name(name)}: {show_string(called)}" for name, called in gone)
-            return f"<{kept}; {others}>" if left_out and others else f"<{kept}>"
-        case ty.BagType(item):
-            return f"{{{shown(item)}}}"
-        case ty.ListType(item):
-            return f"[{shown(item)}]"
-        case ty.Basic() | ty.Nothing():
-            return str(t)
-        case _:
-            assert_never(t)
-
-
-def show_monoid(m: Monoid) -> str:
-    """A monoid: `+`, `⇑⊎`, `(+ × min)`; one that a query has defined, by its name."""
-    if not isinstance(m, Fold):
-        return str(m)
-    return f"`{m.name}`" if m.name in OPS else show_name(m.name)
-
-
-def show_name(name: str) -> str:
-    """A name, between backquotes when it could be read as something else.
-
-    >>> show_name("k1"), show_name("let"), show_name("a b")
-    ('k1', '`let`', '`a b`')
-    """
-    if _PLAIN.fullmatch(name) and name not in RESERVED:
-        return name
-    escaped = _escape(name).replace("`", "\\u0060")
-    return f"`{escaped}`"
-
-
-def show_string(text: str) -> str:
-    """A string as in JSON, with whatever would break the line or not be seen escaped."""
-    return f'"{_escape(text)}"'
-
-
 def show_literal(term: Lit, types: bool = True) -> str:
     """A constant: `1` is an int, `1L` a long, `1.0` a double, `1.0f` a float,
     `1.50m` a decimal,
@@ -206,10 +145,6 @@ def show_literal(term: Lit, types: bool = True) -> str:
 
 def _show_number(x: float) -> str:
     return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(repr(x), repr(x))
-
-
-def _escape(text: str) -> str:
-    return "".join(c if c.isprintable() and c not in '"\\' else json.dumps(c)[1:-1] for c in text)
 
 
 def _unless(derived: bool, t: Type) -> str:

@@ -27,7 +27,7 @@ from mrql.algebra.analysis.variables import (
     step_of,
     with_step,
 )
-from mrql.algebra.notation.printer import RESERVED
+from mrql.algebra.notation.names import RESERVED
 from mrql.algebra.terms import (
     CMap,
     CoGroup,

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from mrql.algebra.notation.printer import show_type
+from mrql.algebra.notation.type_printer import show_type
 from mrql.algebra.types import Type
 from mrql.explain import html_table
 from mrql.output.readable import readable

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import attrs
 
-from mrql.algebra.notation.printer import show_type
+from mrql.algebra.notation.type_printer import show_type
 from mrql.algebra.types import Type
 from mrql.explain.plan_facts import DerivedFacts, Facts, StageFacts
 from mrql.explain.tables import Role, StoredTable

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mrql.algebra.notation.printer import show, show_pattern, show_type
+from mrql.algebra.notation.printer import show, show_pattern
 from mrql.algebra.notation.readable_names import tidy
+from mrql.algebra.notation.type_printer import show_type
 from mrql.algebra.row_key import RowKey
 from mrql.explain.plan_facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
 from mrql.explain.tables import StoredColumn, StoredTable, fed, renamed, shown_units

@@ -12,7 +12,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 import attrs
 
-from mrql.algebra.notation.printer import pretty, show_type
+from mrql.algebra.notation.printer import pretty
+from mrql.algebra.notation.type_printer import show_type
 from mrql.explain.plan_facts import Facts, StageFacts
 from mrql.rewrite.plan.circuit import Operator, OperatorKind
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mrql.algebra.analysis.variables import alpha_equal
-from mrql.algebra.notation.printer import show_type
 from mrql.algebra.notation.readable_names import tidy
+from mrql.algebra.notation.type_printer import show_type
 from mrql.algebra.row_key import RowKey
 from mrql.explain.differences import PRUNED, Difference
 from mrql.explain.page import Page

@@ -23,7 +23,8 @@ from mrql.algebra.analysis.traversal import bottom_up, subterms
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive, recursive, sign
-from mrql.algebra.notation.printer import show, show_type
+from mrql.algebra.notation.printer import show
+from mrql.algebra.notation.type_printer import show_type
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Prim, PVar, Stream, Term, Var
 from mrql.translate.coercion import coerce, resolve

@@ -24,7 +24,7 @@ from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import source_names
 from mrql.algebra.catalog import item_type
 from mrql.algebra.monoids import Aggregate, BagUnion
-from mrql.algebra.notation.printer import show_type
+from mrql.algebra.notation.type_printer import show_type
 from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
 from mrql.rewrite.analysis.multilinear import DeltaForm

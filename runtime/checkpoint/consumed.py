@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.notation.printer import show_type
+from mrql.algebra.notation.type_printer import show_type
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.identity import reading_of

@@ -24,7 +24,8 @@ from mrql.algebra.analysis.variables import Names, all_names, free_vars, scopes
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.evaluation.recursive_functions import python_functions
-from mrql.algebra.notation.printer import show, show_type
+from mrql.algebra.notation.printer import show
+from mrql.algebra.notation.type_printer import show_type
 from mrql.algebra.terms import Get, Nth, PVar, Term, Var
 from mrql.runtime.spark.expressions.arrow import OverArrow
 from mrql.runtime.spark.expressions.layout import sql_type

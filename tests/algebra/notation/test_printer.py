@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrql.algebra import functions as fn
-from mrql.algebra import monoids as mo
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.functions.function import version
-from mrql.algebra.notation.parser import parse, parse_monoid, parse_type
-from mrql.algebra.notation.printer import pretty, show, show_monoid, show_pattern, show_type
+from mrql.algebra.notation.parser import parse, parse_type
+from mrql.algebra.notation.printer import pretty, show, show_pattern
 from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import (
     CMap,
@@ -34,7 +33,7 @@ from mrql.algebra.terms import (
     Union,
     Var,
 )
-from tests.support.strategies import STREAMS, VARIABLES, terms, typed_terms, types
+from tests.support.strategies import STREAMS, VARIABLES, terms, typed_terms
 
 X = Var("x", ty.LONG)
 P = Stream("P", ty.BagType(ty.TupleType((ty.LONG, ty.TupleType((ty.INT, ty.DOUBLE))))))
@@ -60,23 +59,6 @@ def test_pretty_text_reads_back(term: Term, width: int) -> None:
     """Breaking the text over lines changes nothing but white space."""
     assert parse(pretty(term, width), STREAMS, VARIABLES) == term
     assert "".join(pretty(term, width).split()) == "".join(show(term).split())
-
-
-@settings(max_examples=60, deadline=None)
-@given(types())
-def test_type_reads_back(t: ty.Type) -> None:
-    """`parse_type(show_type(t)) == t`."""
-    assert parse_type(show_type(t)) == t
-
-
-def test_what_records_leave_out_reads_back() -> None:
-    """At any depth, whatever it is called; it is shown where that is asked for alone."""
-    inner = ty.RecordType((("a b", ty.INT),), left_out=(('b"', "[binary]"), ("c;>", "a: b, <c>")))
-    row = ty.RecordType((("x", ty.ListType(inner)), ("y", ty.LONG)), left_out=(("é", "interval"),))
-    assert ";" not in show_type(row)
-    again = parse_type(show_type(row, left_out=True))
-    assert (again, again.left_out) == (row, row.left_out)
-    assert again.field("x").item.left_out == inner.left_out
 
 
 @pytest.mark.parametrize(
@@ -305,25 +287,6 @@ def test_literals_of_different_types_differ() -> None:
     """`1`, `1L`, `1.0`, `1.0f` and `true` are five different terms."""
     texts = ["1", "1L", "1.0", "1.0f", "true"]
     assert len({parse(text) for text in texts}) == len(texts)
-
-
-@pytest.mark.parametrize(
-    "m",
-    [
-        mo.SUM,
-        mo.AND,
-        mo.BAG,
-        mo.LIST,
-        mo.INVARIANT,
-        mo.Keyed(mo.Keyed(mo.MIN)),
-        mo.ProductMonoid(()),
-        mo.ProductMonoid((mo.SUM,)),
-        mo.Keyed(mo.ProductMonoid((mo.SUM, mo.ProductMonoid((mo.OR,))))),
-    ],
-)
-def test_monoids_read_back(m: mo.Monoid) -> None:
-    """`parse_monoid(show_monoid(m)) == m`."""
-    assert parse_monoid(show_monoid(m)) == m
 
 
 def test_pretty_breaks_what_does_not_fit() -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from mrql.algebra.analysis.traversal import children, subterms
 from mrql.algebra.analysis.variables import alpha_equal, free_vars, pattern_vars
 from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.names import RESERVED
 from mrql.algebra.notation.parser import parse
-from mrql.algebra.notation.printer import RESERVED, show
+from mrql.algebra.notation.printer import show
 from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import CMap, Let, Stream, Term

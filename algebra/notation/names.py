@@ -1,0 +1,35 @@
+"""Names and strings, written so that nothing else is read in them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+_OPERATORS = frozenset(("cMap", "groupBy", "coGroup", "reduce", "orderBy", "take", "repeat", "stream"))
+_CONSTANTS = frozenset(("true", "false", "null", "NaN", "NaNf", "Infinity", "Infinityf"))
+_WORDS = frozenset(("let", "in", "if", "then", "else", "as", "and", "or", "not", "mod", "while", "within", "_"))
+RESERVED: frozenset[str] = _OPERATORS | _CONSTANTS | _WORDS
+"""The words that a variable, a stream or a function can only be called between backquotes."""
+
+_PLAIN = re.compile(r"(?!λ)[^\W\d]\w*")
+
+
+def show_name(name: str) -> str:
+    """A name, between backquotes when it could be read as something else.
+
+    >>> show_name("k1"), show_name("let"), show_name("a b")
+    ('k1', '`let`', '`a b`')
+    """
+    if _PLAIN.fullmatch(name) and name not in RESERVED:
+        return name
+    escaped = _escape(name).replace("`", "\\u0060")
+    return f"`{escaped}`"
+
+
+def show_string(text: str) -> str:
+    """A string as in JSON, with whatever would break the line or not be seen escaped."""
+    return f'"{_escape(text)}"'
+
+
+def _escape(text: str) -> str:
+    return "".join(c if c.isprintable() and c not in '"\\' else json.dumps(c)[1:-1] for c in text)
