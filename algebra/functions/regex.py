@@ -15,6 +15,7 @@ from typing import Any
 
 from mrql.algebra.functions.function import Function, Sql, version
 from mrql.algebra.functions.regex_syntax import NotAlike, Pattern
+from mrql.algebra.functions.regex_time import check_time
 from mrql.algebra.functions.sql_text import text_of, text_sql
 
 _REFERENCE = re.compile(r"\\(.)|\$(\d)|([\\$])", re.DOTALL)
@@ -25,6 +26,16 @@ def compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.ASCII)
 
 
+def _checked(text: str) -> Pattern:
+    """An expression that both read alike, and that takes no exponential time.
+
+    Raises: NotAlike where it is none.
+    """
+    pattern = Pattern(text)
+    check_time(pattern)
+    return pattern
+
+
 def wrong_pattern(args: Sequence[Any]) -> str | None:
     """What is wrong with a regular expression, if anything is."""
     pattern = args[0]
@@ -32,7 +43,7 @@ def wrong_pattern(args: Sequence[Any]) -> str | None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             compiled(pattern)
-        Pattern(pattern)
+        _checked(pattern)
     except NotAlike as error:
         return str(error)
     except RecursionError:
@@ -59,7 +70,7 @@ def _wrong_replacement(args: Sequence[Any]) -> str | None:
     found = wrong_pattern(args)
     if found is not None:
         return found
-    if Pattern(args[0]).whole.empty:
+    if _checked(args[0]).whole.empty:
         # After a fit, Java and Python look for an empty one in different places.
         return "this regular expression fits the empty text, which cannot be replaced"
     groups = compiled(args[0]).groups
@@ -102,7 +113,7 @@ def _java(pattern: str) -> str:
     A border stands behind an even number of backslashes: `\\b` is one, and a letter.
     """
     if pattern.startswith("'"):
-        pattern = text_sql(Pattern(text_of(pattern)).with_classes())
+        pattern = text_sql(_checked(text_of(pattern)).with_classes())
     border = r"(?:(?<=\\\\w)(?!\\\\w)|(?<!\\\\w)(?=\\\\w))"
     with_borders = rf"regexp_replace({pattern}, '(?<!\\\\)((?:\\\\\\\\)*)\\\\b', '$1{border}')"
     return f"concat('(?d)', {with_borders})"

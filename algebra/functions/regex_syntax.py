@@ -1,4 +1,4 @@
-"""Which regular expressions there are: those that Java and Python read alike, and that take no exponential time.
+"""Which regular expressions there are: those that Java and Python read alike.
 
 The grammar:
 
@@ -9,74 +9,37 @@ The grammar:
     quantifier    `*`, `+`, `?`, `{n}`, `{n,}`, `{n,m}`, each also with `?` behind it
 
 and `(?i)` at the beginning. Whatever else one of the two knows is refused by its name.
-
-Both try the ways in which a text may fit one after the other. Their number is exponential in the text's length where
-some text leads from a character of the expression back to it in two ways (Weber and Seidl, *On the degree of ambiguity
-of finite automata*). That is looked for in the automaton of the expression's characters (Glushkov's), with how many
-ways there are from each to the next; a repetition with a bound counts as one without. Where there are too many ways
-without that, as in `.*.*.*.*`, it is refused too.
 """
 
 from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping
 
 import attrs
 
-Ranges = tuple[tuple[int, int], ...]
-"""Characters, as ranges of their codes in order."""
+from mrql.algebra.functions.regex_characters import (
+    ANY,
+    CLASSES,
+    Ranges,
+    all_but,
+    characters_of,
+    folded,
+    overlap,
+    ranges,
+)
 
-LAST = 0x10FFFF
 REPEATED_MAX_TIMES = 1000
 """What stands in `{n,m}` at most."""
 PATTERN_MAX_CHARACTERS = 400
 """How many characters and classes an expression has, those of a `{n}` n times, up to ten."""
-OVERLAPPING_MAX_LOOPS = 4
-"""How many repetitions may be behind each other that can take the same characters: a text of n characters may fit in
-as many ways as n to this power."""
-OVERLAPPING_MAX_CHOICES = 12
-"""How many choices may be between the same characters: a text may fit in as many ways as 2 to this power."""
-COMPARED_MAX_PAIRS = 200_000
-"""How much is looked at to know how long an expression may take."""
+
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class NotAlike(ValueError):
     """The expression is refused; the message says why, and where."""
-
-
-def ranges(*found: tuple[int, int]) -> Ranges:
-    """Ranges in order, and apart from each other."""
-    merged: list[tuple[int, int]] = []
-    for low, high in sorted(found):
-        if merged and low <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
-        else:
-            merged.append((low, high))
-    return tuple(merged)
-
-
-def all_but(taken: Ranges) -> Ranges:
-    """All other characters."""
-    ends = [-1, *(bound for pair in taken for bound in pair), LAST + 1]
-    return tuple((low + 1, high - 1) for low, high in zip(ends[::2], ends[1::2], strict=True) if low + 1 < high)
-
-
-def overlap(a: Ranges, b: Ranges) -> bool:
-    return any(low <= other_high and other_low <= high for low, high in a for other_low, other_high in b)
-
-
-def _of(characters: str) -> Ranges:
-    return ranges(*((ord(c), ord(c)) for c in characters))
-
-
-_DIGITS, _WORDS, _SPACES = _of(string.digits), _of(string.ascii_letters + string.digits + "_"), _of(" \t\n\x0b\f\r")
-_CLASSES = {"d": _DIGITS, "w": _WORDS, "s": _SPACES}
-_CLASSES |= {name.upper(): all_but(taken) for name, taken in _CLASSES.items()}
-_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_ANY = all_but(_of("\n"))
 
 
 @attrs.define
@@ -115,7 +78,6 @@ class Pattern:
         self.whole = self.alternatives()
         if self.at < len(text):
             raise self.refused(")", "closes nothing")
-        self.check_time()
 
     def refused(self, what: str, why: str, at: int | None = None) -> NotAlike:
         place = self.at if at is None else at
@@ -253,14 +215,14 @@ class Pattern:
                 return Automaton(1, fixed=True)
             case ".":
                 self.at += 1
-                return self.character(_ANY)
+                return self.character(ANY)
             case "\\":
                 return self.escaped()
             case "*" | "+" | "?" | "{":
                 raise self.refused(sign, "has nothing to repeat") if sign != "{" else self.not_alike(sign)
             case _:
                 self.at += 1
-                return self.character(_of(sign))
+                return self.character(characters_of(sign))
 
     def character(self, taken: Ranges) -> Automaton:
         if self.folded:
@@ -310,15 +272,15 @@ class Pattern:
                 raise self.not_alike(f"\\{sign}")
             self.at += 2 + width
             return ((int(digits, 16),) * 2,)
-        if sign in _CLASSES and sign:
+        if sign in CLASSES and sign:
             self.at += 2
-            return _CLASSES[sign]
+            return CLASSES[sign]
         if sign in _CONTROLS and sign:
             self.at += 2
-            return _of(_CONTROLS[sign])
+            return characters_of(_CONTROLS[sign])
         if sign in string.punctuation and sign:
             self.at += 2
-            return _of(sign)
+            return characters_of(sign)
         raise self.refused("\\", "is the last character") if not sign else self.not_alike(f"\\{sign}")
 
     def bracketed(self) -> Ranges:
@@ -363,63 +325,7 @@ class Pattern:
         if sign in "~|" and self.text.startswith(sign * 2, self.at):
             raise self.not_alike(sign * 2)
         self.at += 1
-        return _of(sign)
-
-    # --- how long it takes --------------------------------------------------------------------
-
-    def check_time(self) -> None:
-        edges: dict[int, list[int]] = {}
-        for p, q in self.follows:
-            edges.setdefault(p, []).append(q)
-        loops = [*components(edges, range(len(self.characters)))]
-        for part in loops:
-            inside = {p: [q for q in edges.get(p, ()) if q in part] for p in part}
-            if any(self.follows[p, q] > 1 for p, after in inside.items() for q in after) or self.two_ways(inside):
-                raise NotAlike(
-                    "this regular expression may take exponential time: some text fits its repetitions in many ways"
-                )
-        if self.chain(loops, edges) > OVERLAPPING_MAX_LOOPS:
-            message = f"more than {OVERLAPPING_MAX_LOOPS} repetitions behind each other take the same characters"
-            raise NotAlike(f"this regular expression may take too long: {message}")
-        if any(sum(overlap(one, other) for other in self.optional) > OVERLAPPING_MAX_CHOICES for one in self.optional):
-            message = f"more than {OVERLAPPING_MAX_CHOICES} choices are between the same characters"
-            raise NotAlike(f"this regular expression may take too long: {message}")
-
-    def chain(self, loops: Sequence[set[int]], edges: Mapping[int, list[int]]) -> int:
-        """How many loops there are at most of which one text leads from each to the next. A loop comes before those
-        that lead to it."""
-        longest: list[int] = []
-        for i, loop in enumerate(loops):
-            taken = ranges(*(pair for place in loop for pair in self.characters[place]))
-            seen, waiting = set(loop), [*loop]
-            while waiting:
-                fresh = [
-                    q for q in edges.get(waiting.pop(), ()) if q not in seen and overlap(taken, self.characters[q])
-                ]
-                seen.update(fresh)
-                waiting += fresh
-            longest.append(1 + max((longest[j] for j in range(i) if loops[j] & seen), default=0))
-        return max(longest, default=0)
-
-    def two_ways(self, inside: Mapping[int, list[int]]) -> bool:
-        """Whether one text leads from a character back to it in two ways."""
-        alike = {
-            (p, q): None for p in inside for q in inside if p <= q and overlap(self.characters[p], self.characters[q])
-        }
-        if len(alike) == len(inside):
-            return False
-        if sum(len(inside[p]) * len(inside[q]) for p, q in alike) > COMPARED_MAX_PAIRS:
-            raise NotAlike("a regular expression with too many alternatives inside a repetition")
-        edges = {
-            pair: [
-                ordered
-                for p in inside[pair[0]]
-                for q in inside[pair[1]]
-                if (ordered := (min(p, q), max(p, q))) in alike
-            ]
-            for pair in alike
-        }
-        return any(any(p == q for p, q in part) and any(p != q for p, q in part) for part in components(edges, alike))
+        return characters_of(sign)
 
 
 def _times(counted: Counter[int], ways: int) -> Counter[int]:
@@ -428,48 +334,3 @@ def _times(counted: Counter[int], ways: int) -> Counter[int]:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 6
-
-
-def folded(taken: Ranges) -> Ranges:
-    """The characters and those that differ from them in case, of ASCII."""
-    other = [
-        (max(low, start) + shift, min(high, end) + shift)
-        for low, high in taken
-        for start, end, shift in ((65, 90, 32), (97, 122, -32))
-        if max(low, start) <= min(high, end)
-    ]
-    return ranges(*taken, *other)
-
-
-Node = TypeVar("Node", bound=Hashable)
-
-
-def components(edges: Mapping[Node, Sequence[Node]], nodes: Iterable[Node]) -> Iterator[set[Node]]:
-    """The strongly connected parts of a graph that have a cycle, those that are reached first (Tarjan's algorithm)."""
-    index: dict[Node, int] = {}
-    lowest: dict[Node, int] = {}
-    stack: list[Node] = []
-    for root in nodes:
-        waiting: list[tuple[Node, int]] = [(root, 0)] if root not in index else []
-        while waiting:
-            node, done = waiting.pop()
-            if done == 0:
-                index[node] = lowest[node] = len(index)
-                stack.append(node)
-            after = edges.get(node, ())
-            if done and after[done - 1] in lowest:
-                lowest[node] = min(lowest[node], lowest[after[done - 1]])
-            for i in range(done, len(after)):
-                if after[i] not in index:
-                    waiting += [(node, i + 1), (after[i], 0)]
-                    break
-                if after[i] in lowest:
-                    lowest[node] = min(lowest[node], index[after[i]])
-            else:
-                if lowest[node] == index[node]:
-                    part = set(stack[stack.index(node) :])
-                    del stack[len(stack) - len(part) :]
-                    for each in part:
-                        del lowest[each]
-                    if len(part) > 1 or node in after:
-                        yield part

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from mrql.algebra.functions.regex import wrong_pattern
-from mrql.algebra.functions.regex_syntax import PATTERN_MAX_CHARACTERS, all_but, overlap, ranges
+from mrql.algebra.functions.regex_syntax import PATTERN_MAX_CHARACTERS
 from tests.support.regular import expressions
 
 ALIKE = (
@@ -120,9 +120,3 @@ def test_accepted_ones_end_soon() -> None:
         for text in ("a" * 60 + "!", "ab" * 30 + "!", "a1" * 30, "aab1" * 15 + "\n!", "b" * 60 + " "):
             compiled.search(text)
     assert time.process_time() - began < 10
-
-
-def test_ranges() -> None:
-    assert ranges((5, 6), (1, 2), (3, 3)) == ((1, 3), (5, 6))
-    assert not overlap(all_but(((5, 6),)), ((5, 6),))
-    assert all_but(all_but(((0, 3), (9, 0x10FFFF)))) == ((0, 3), (9, 0x10FFFF))
