@@ -6,24 +6,24 @@ rewrite and every plan that runs on Spark is held against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce as fold_left
 from itertools import count
 from operator import is_
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from mrql.algebra import monoids
-from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import free_vars
-from mrql.algebra.errors import OF_INTS, EvaluationError, IntegerOverflow, UserError
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluation.errors import endless, place_of, with_place
 from mrql.algebra.evaluation.lookup import key_in_words
 from mrql.algebra.evaluation.monoid_operations import MonoidOperations
+from mrql.algebra.evaluation.pairs import co_grouped, grouped, sort_pairs
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive
 from mrql.algebra.evaluation.trace import print_trace
 from mrql.algebra.functions import AND, COALESCE, ONLY, OR, TRACE, apply, convert, convert_from, widened
 from mrql.algebra.functions.operators import only
 from mrql.algebra.memory import LARGE_MIN_SIZE, PLACE_BYTES, make_room, with_room
-from mrql.algebra.span import Span
 from mrql.algebra.stack import NESTED_MAX_CALLS, STACK_MAX_CALLS, deep, on_a_stack_of_its_own
 from mrql.algebra.terms import (
     Cast,
@@ -57,12 +57,9 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.types import DOUBLE, INT, BagType, ListType, TupleType, Type, has_collection
+from mrql.algebra.types import DOUBLE, BagType, ListType, TupleType, Type, has_collection
 from mrql.algebra.values.exact_sums import total
-from mrql.algebra.values.measured import measured
-from mrql.algebra.values.values import Bag, Canonical, Record, Unread, Value, canonical, parts_of_pair, same
-
-T = TypeVar("T")
+from mrql.algebra.values.values import Bag, Record, Unread, Value, canonical, parts_of_pair, same
 
 Environment = Mapping[str, Value]
 
@@ -78,22 +75,10 @@ def evaluate(term: Term, streams: Mapping[str, Bag] | None = None, env: Environm
 
     Raises: UserError where a function has no value (overflow, division by zero), with the place in the query.
     """
-    return _Evaluator(streams or {}).value(term, env or {})
+    return Evaluator(streams or {}).value(term, env or {})
 
 
-@deep
-def evaluate_measured(term: Term, streams: Mapping[str, Bag]) -> tuple[Value, float]:
-    """The value of a term, in which sums with fractions are measured, and the largest scale of these, 0 without one.
-
-    A scale bounds how far the rounding of the same sum in another order may lead (`values.close`).
-
-    Raises: UserError as `evaluate` does.
-    """
-    evaluator = _Measuring(streams)
-    return evaluator.value(term, {}), evaluator.largest
-
-
-class _Evaluator:
+class Evaluator:
     """Carries the data sources, so that the clauses need not."""
 
     def __init__(self, streams: Mapping[str, Bag]) -> None:
@@ -125,7 +110,7 @@ class _Evaluator:
             case Prim():
                 return self.prim(term, env)
             case Cast(inner, t):
-                return _with_place(term, lambda: convert_from(self.value(inner, env), inner.type, t))
+                return with_place(term, lambda: convert_from(self.value(inner, env), inner.type, t))
             case If(condition, then, otherwise):
                 taken = then if self.holds(condition, env) else otherwise
                 if isinstance(taken, Prim) and taken.function == ONLY and taken is otherwise:
@@ -148,9 +133,9 @@ class _Evaluator:
         if term.function == TRACE:
             print_trace(args[0], term.span)
         types = [arg.type for arg in term.args]
-        value = _with_place(term, lambda: apply(term.function, args, types, term.type))
+        value = with_place(term, lambda: apply(term.function, args, types, term.type))
         if isinstance(value, str | bytes) and len(value) > LARGE_MIN_SIZE:
-            _with_place(term, make_room)
+            with_place(term, make_room)
         return value
 
     def called(self, term: Prim, definition: Definition, env: Environment) -> Value:
@@ -186,8 +171,8 @@ class _Evaluator:
         values = self.value(term.args[0], env)
         key = key_in_words(lookup) if values is not None and len(values) != 1 else None
         if key is None:
-            return _with_place(term, lambda: None if values is None else only(values))
-        return _with_place(term, lambda: only(values, self.value(key, env)))
+            return with_place(term, lambda: None if values is None else only(values))
+        return with_place(term, lambda: only(values, self.value(key, env)))
 
     def guarded(self, term: Prim, env: Environment) -> Value:
         """The left side of `and` and `or` guards the right one: `x <> 0 and 1/x > 2`."""
@@ -220,19 +205,19 @@ class _Evaluator:
             case Union(left, right):
                 parts = [widened(self.collected(side, env), side.type, term.type) for side in (left, right)]
                 if (size := sum(map(len, parts))) > LARGE_MIN_SIZE:
-                    _with_place(term, lambda: make_room(size * PLACE_BYTES))
+                    with_place(term, lambda: make_room(size * PLACE_BYTES))
                 return parts[0] + parts[1]
             case Stream(name, _):
                 return self.streams[name]
             case CMap(Lambda(param, body), source):
                 elements = self.elements(source, env)
                 made = (z for x in elements for z in self.elements(body, {**env, **bind(param, x)}))
-                return Bag(with_room(made, lambda: _place(term)))
+                return Bag(with_room(made, lambda: place_of(term)))
             case GroupBy(source):
-                return Bag((k, Bag(group)) for k, group in _grouped(self.keyed(source, pair_type(term)[0], env)))
+                return Bag((k, Bag(group)) for k, group in grouped(self.keyed(source, pair_type(term)[0], env)))
             case CoGroup(left, right):
                 key = pair_type(term)[0]
-                return _cogrouped(self.keyed(left, key, env), self.keyed(right, key, env))
+                return co_grouped(self.keyed(left, key, env), self.keyed(right, key, env))
             case Reduce(_, source):
                 return self.reduce(term, self.elements(source, env))
             case OrderBy(source, descending):
@@ -259,7 +244,7 @@ class _Evaluator:
     def keyed(self, term: Term, key: Type, env: Environment) -> Iterable[tuple[Value, Value]]:
         """The pairs of a collection, their keys in the type that they are compared in."""
         own = pair_type(term)[0]
-        for pair in with_room(self.elements(term, env), lambda: _place(term)):
+        for pair in with_room(self.elements(term, env), lambda: place_of(term)):
             k, v = parts_of_pair(pair)
             yield widened(k, own, key), v
 
@@ -298,31 +283,7 @@ class _Evaluator:
             return total(convert_unit(m, x, t) for x in elements)
         carried = (convert_unit(m, x, t) for x in elements)
         whole = fold_left(lambda a, b: MONOID_OPERATIONS.combine(m, a, b), carried, convert_zero(m, t))
-        return _with_place(term, lambda: convert(whole, t))  # an integer sum may have left its range
-
-
-def endless(term: Repeat) -> UserError:
-    """The error for a loop without a limit that has not ended after the steps that it may take."""
-    after = f"after {term.most:,} step{'' if term.most == 1 else 's'}"
-    unless = "its condition is still true" if term.condition is not None else "it still changes"
-    message = f"this loop does not end: {after} {unless}"
-    return UserError(message, term.span, "`limit` ends it; `--max-steps N` gives it more steps")
-
-
-class _Measuring(_Evaluator):
-    """Measures the sums, and keeps the largest scale."""
-
-    def __init__(self, streams: Mapping[str, Bag]) -> None:
-        super().__init__(streams)
-        self.largest = 0.0
-
-    def reduce(self, term: Reduce, elements: Iterable[Value]) -> Value:
-        if term.monoid != monoids.SUM or term.type != DOUBLE:
-            return super().reduce(term, elements)
-        addends = list(elements)
-        found = measured(super().reduce(term, addends), addends)
-        self.largest = max(self.largest, found.scale)
-        return found
+        return with_place(term, lambda: convert(whole, t))  # an integer sum may have left its range
 
 
 def convert_unit(m: monoids.Monoid, element: Value, t: Type) -> Value:
@@ -381,31 +342,6 @@ MONOID_OPERATIONS = MonoidOperations(
 """What monoids do with values."""
 
 
-def sort_pairs(pairs: Iterable[Value], descending: tuple[bool, ...]) -> list[Value]:
-    """Pairs `(k, v)` in the order of the parts of `k`, then of `v`; what is missing has missing parts."""
-    ordered = sorted(map(parts_of_pair, pairs), key=lambda pair: canonical(pair[1]))
-    # Python's sort is stable: sorting by the last part first gives the order by all parts.
-    for i in reversed(range(len(descending))):
-        ordered.sort(key=lambda pair: canonical(None if pair[0] is None else pair[0][i]), reverse=descending[i])
-    return ordered
-
-
-def _grouped(pairs: Iterable[Value]) -> list[tuple[Value, list[Value]]]:
-    groups: dict[Canonical, tuple[Value, list[Value]]] = {}
-    for k, a in pairs:
-        groups.setdefault(canonical(k), (k, []))[1].append(a)
-    return list(groups.values())
-
-
-def _cogrouped(left: Iterable[Value], right: Iterable[Value]) -> Bag:
-    groups: dict[Canonical, tuple[Value, list[Value], list[Value]]] = {}
-    for k, a in left:
-        groups.setdefault(canonical(k), (k, [], []))[1].append(a)
-    for k, b in right:
-        groups.setdefault(canonical(k), (k, [], []))[2].append(b)
-    return Bag((k, (Bag(xs), Bag(ys))) for k, xs, ys in groups.values())
-
-
 def _lacks(value: Value) -> bool:
     """Whether a value, or a part of it, is missing."""
     match value:
@@ -415,20 +351,3 @@ def _lacks(value: Value) -> bool:
             return any(map(_lacks, value.fields.values()))
         case _:
             return value is None
-
-
-def _with_place(term: Term, compute: Callable[[], T]) -> T:
-    try:
-        return compute()
-    except EvaluationError as error:
-        hint = OF_INTS if isinstance(error, IntegerOverflow) and _is_of_ints(term) else error.hint
-        raise UserError(str(error), term.span, hint) from error.__cause__  # what a callable of Python has raised
-
-
-def _place(term: Term) -> Span | None:
-    """Where a term is from; one that a rewrite has made is from where its parts are."""
-    return next((part.span for part in subterms(term) if part.span is not None), None)
-
-
-def _is_of_ints(term: Term) -> bool:
-    return isinstance(term, Prim) and all(arg.type == INT for arg in term.args)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra.errors import EngineError, UserError
-from mrql.algebra.evaluation.evaluate import evaluate_measured
+from mrql.algebra.evaluation.evaluate_measured import evaluate_measured
 from mrql.algebra.row_key import RowKey
 from mrql.algebra.terms import Term
 from mrql.algebra.types import Type

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TypeAlias
 
 from mrql.algebra.errors import MissingRow, WrongDeletion
-from mrql.algebra.evaluation.evaluate import bind, endless, evaluate
+from mrql.algebra.evaluation.errors import endless
+from mrql.algebra.evaluation.evaluate import bind, evaluate
 from mrql.algebra.terms import Term, element_type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value, asked, parts_of_pair

@@ -21,7 +21,7 @@ from lark import Lark
 from lark.lexer import PatternStr
 
 from mrql.algebra.errors import EngineError, UserError
-from mrql.algebra.evaluation.evaluate import _Evaluator
+from mrql.algebra.evaluation.evaluate import Evaluator
 from mrql.algebra.functions import FUNCTIONS
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.stack import deep
@@ -73,7 +73,7 @@ class BrokenOff(Exception):
     """An evaluation that is too long."""
 
 
-class Bounded(_Evaluator):
+class Bounded(Evaluator):
     """An evaluator that takes so many steps and no more."""
 
     def __init__(self, streams: Mapping[str, Bag]) -> None:

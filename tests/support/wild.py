@@ -16,7 +16,8 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate_measured import evaluate_measured
 from mrql.algebra.terms import Term
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, match_pattern, substitute
-from mrql.algebra.evaluation.evaluate import endless
+from mrql.algebra.evaluation.errors import endless
 from mrql.algebra.terms import Cast, Lit, Nth, Pattern, PTuple, PVar, Reduce, Repeat, Stream, Term, Tup, Var
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value

@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from mrql.algebra import types as ty
-from mrql.algebra.evaluation.evaluate import endless
+from mrql.algebra.evaluation.errors import endless
 from mrql.algebra.functions import INT_RANGES
 from mrql.algebra.terms import Lit, Repeat, Term
 from mrql.algebra.types import Type

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import mrql
 from mrql.algebra.errors import TooFewDigits, UserError
-from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate_measured import evaluate_measured
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.row_key import RowKey
 from mrql.algebra.values.values import Bag, Record, Value

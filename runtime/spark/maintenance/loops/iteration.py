@@ -11,7 +11,7 @@ from functools import partial
 
 import attrs
 
-from mrql.algebra.evaluation.evaluate import endless
+from mrql.algebra.evaluation.errors import endless
 from mrql.rewrite.plan.plan import DerivedStream, Feedbacks, Plan
 from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
 from mrql.runtime.spark.maintenance.deltas import Deltas

@@ -9,7 +9,7 @@ from __future__ import annotations
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.evaluation.evaluate import endless
+from mrql.algebra.evaluation.errors import endless
 from mrql.algebra.terms import Repeat, element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.plan import DerivedStream
