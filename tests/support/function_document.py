@@ -18,11 +18,11 @@ AGGREGATED = ", ".join(f"`{name}`" for name in AGGREGATIONS)
 DERIVED_HEAD = f"""
 ## Collections
 
-Of bags and lists, also where they are made of streams. So are the aggregations {AGGREGATED},
-and what [language.md](language.md) has: `distinct`, `union`, `except`, `in`, `e[i]`, `a..b`.
-Missing elements do not count, but for `size`, `sort` and `collect`. After a `group by`, the collection may be an
+These functions take bags and lists, also those made from streams. So do the aggregations {AGGREGATED}
+and the operators of [language.md](language.md): `distinct`, `union`, `except`, `in`, `e[i]`, `a..b`.
+Missing elements are ignored, except by `size`, `sort` and `collect`. After a `group by`, the collection may be an
 expression over the elements of the group, `median(x.A * 2)`, and a pair may be two arguments, `corr(x.A, x.B)`.
-What a batch costs for each is in [incremental.md](incremental.md).
+[incremental.md](incremental.md) has what a batch costs for each.
 
 | function | takes → gives | | example |
 |---|---|---|---|
