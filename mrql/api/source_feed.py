@@ -19,8 +19,11 @@ from mrql.runtime.checkpoint.manifest import Json
 from mrql.runtime.checkpoint.offsets import as_json
 from mrql.runtime.postgresql.change_log import PostgresLog
 from mrql.runtime.sources.arrived import Arrived, Batch, Part, count_of
-from mrql.runtime.sources.directory import Adapted, Directory, Versions, next_batch, watched_of
 from mrql.runtime.sources.source import Offset
+from mrql.runtime.sources.watched.adapted import Adapted
+from mrql.runtime.sources.watched.directory import Directory
+from mrql.runtime.sources.watched.versions import Versions
+from mrql.runtime.sources.watched.watch import next_batch, watched_of
 from mrql.runtime.sources.wrong_rows import naming_files
 
 Followed: TypeAlias = Versions | Adapted

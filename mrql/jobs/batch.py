@@ -28,8 +28,8 @@ from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.replacing import write
 from mrql.runtime.sources.arrived import static_files
 from mrql.runtime.sources.catalog import must_not_be_handed_over
-from mrql.runtime.sources.directory import say_what_is_passed_over
 from mrql.runtime.sources.files import list_files, read_source
+from mrql.runtime.sources.watched.directory import say_what_is_passed_over
 from mrql.runtime.sources.wrong_rows import naming_files
 from mrql.runtime.streaming.stream_loop import must_exist
 from mrql.translate.program import CompiledExpression, Program

@@ -31,9 +31,9 @@ from mrql.runtime.postgresql.change_streams import is_of
 from mrql.runtime.postgresql.slot_notes import slot_notes
 from mrql.runtime.sources.arrived import Part, static_files
 from mrql.runtime.sources.catalog import must_not_be_handed_over
-from mrql.runtime.sources.directory import Watched
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.path_patterns import is_pattern
+from mrql.runtime.sources.watched.watch import Watched
 from mrql.runtime.streaming.stream_loop import Loop, Options, Stop
 from mrql.runtime.streaming.widening import Wider
 

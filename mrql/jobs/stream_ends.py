@@ -24,8 +24,8 @@ from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sinks.places import Opening
 from mrql.runtime.sinks.replacing import TargetSink
 from mrql.runtime.sinks.sink import Several, Sink
-from mrql.runtime.sources.directory import Adapted
 from mrql.runtime.sources.file_archive import Copies
+from mrql.runtime.sources.watched.adapted import Adapted
 from mrql.runtime.streaming.stream_loop import Loop
 from mrql.version import __version__
 

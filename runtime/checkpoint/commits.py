@@ -22,8 +22,10 @@ from mrql.runtime.engine.answer import Answer
 from mrql.runtime.files.durable import Publication
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sinks.sink import Pending, Several
-from mrql.runtime.sources.directory import Adapted, Directory, Watched
 from mrql.runtime.sources.file_archive import Copies
+from mrql.runtime.sources.watched.adapted import Adapted
+from mrql.runtime.sources.watched.directory import Directory
+from mrql.runtime.sources.watched.watch import Watched
 
 
 class States(Protocol):

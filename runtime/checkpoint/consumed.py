@@ -17,9 +17,12 @@ from mrql.runtime.checkpoint.manifest import FileList, Manifest, SavedDirectory,
 from mrql.runtime.checkpoint.places import adapted_place, known_by, place_of
 from mrql.runtime.checkpoint.store import READ, Store
 from mrql.runtime.sources.arrived import Seen, static_files
-from mrql.runtime.sources.directory import Adapted, Directory, Versions, Watched
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.source import Offset, open_adapter, open_table
+from mrql.runtime.sources.watched.adapted import Adapted
+from mrql.runtime.sources.watched.directory import Directory
+from mrql.runtime.sources.watched.versions import Versions
+from mrql.runtime.sources.watched.watch import Watched
 
 
 def consumed(

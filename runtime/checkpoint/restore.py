@@ -20,8 +20,10 @@ from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, 
 from mrql.runtime.checkpoint.places import known_by, place_of
 from mrql.runtime.checkpoint.store import latest, opening
 from mrql.runtime.sources.arrived import Part
-from mrql.runtime.sources.directory import Adapted, Directory, Watched
 from mrql.runtime.sources.file_archive import Copies
+from mrql.runtime.sources.watched.adapted import Adapted
+from mrql.runtime.sources.watched.directory import Directory
+from mrql.runtime.sources.watched.watch import Watched
 
 START_OVER = "start with a new checkpoint, from all data again"
 

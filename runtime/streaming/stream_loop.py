@@ -27,11 +27,13 @@ from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sinks.sink import Pending, Several, publish
 from mrql.runtime.sources.arrived import Arrived, Batch, Part, count_of, look_again
-from mrql.runtime.sources.directory import Adapted, Directory, Watched, next_batch, watch
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import no_such_file
 from mrql.runtime.sources.path_patterns import is_pattern
 from mrql.runtime.sources.places_of_rows import placed
+from mrql.runtime.sources.watched.adapted import Adapted
+from mrql.runtime.sources.watched.directory import Directory
+from mrql.runtime.sources.watched.watch import Watched, next_batch, watch
 from mrql.runtime.sources.wrong_rows import naming_files
 from mrql.runtime.streaming.report import BatchPhase, Clock, Counting, Measurements, Report
 from mrql.runtime.streaming.widening import Wider, must_fit

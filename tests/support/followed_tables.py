@@ -21,7 +21,7 @@ from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.engine.answer import Answer
 from mrql.runtime.engines import make_engine
-from mrql.runtime.sources.directory import Watched, next_batch, watch
+from mrql.runtime.sources.watched.watch import Watched, next_batch, watch
 from mrql.runtime.streaming.stream_loop import Engine
 from tests.runtime.checkpoint.crashes import KilledStream, is_whole
 from tests.runtime.checkpoint.streams import Crash, Failing, Moment, Stream, batch_answer

@@ -488,7 +488,8 @@ def test_a_file_that_changes_after_it_was_read_is_an_error(home: Path) -> None:
     """A consumed file is never silently ignored and never read twice."""
     from mrql.algebra.errors import UserError
     from mrql.jobs.loading import compile_over_files
-    from mrql.runtime.sources.directory import Directory, next_batch
+    from mrql.runtime.sources.watched.directory import Directory
+    from mrql.runtime.sources.watched.watch import next_batch
 
     spec = compile_over_files(QUERY, base=home).sources["S"]
     directory = Directory(spec)

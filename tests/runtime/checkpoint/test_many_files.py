@@ -17,9 +17,10 @@ from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.consumed import files_read
 from mrql.runtime.checkpoint.inspect import committed
 from mrql.runtime.checkpoint.store import READ
-from mrql.runtime.sources import directory
 from mrql.runtime.sources.arrived import Seen
-from mrql.runtime.sources.directory import Directory, next_batch
+from mrql.runtime.sources.watched import directory
+from mrql.runtime.sources.watched.directory import Directory
+from mrql.runtime.sources.watched.watch import next_batch
 from tests.runtime.checkpoint.crashes import is_whole
 from tests.runtime.checkpoint.streams import Stream, batch_answer, write
 

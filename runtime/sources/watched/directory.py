@@ -1,38 +1,25 @@
-"""What streams are read from: which files of directories are new, what the log of a table has, and what adapters have.
+"""A stream that is the files of a directory: which of them are new, and which are not what they were.
 
-The offset of a directory is the set of files that were read, each with its size and modification time; whether those
-are still what they were is looked at in turns. That of a table with a log is a version of it.
+The offset is the set of files that were read, each with its size and modification time; whether those are still what
+they were is looked at in turns.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence, Set
-from heapq import heapify, heappop
+from collections.abc import Iterator, Sequence, Set
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.runtime.sources.arrived import Arrived, Part, Seen, must_be, of_changed
+from mrql.runtime.sources.arrived import Arrived, Part, Seen, must_be
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import listing, passed_over
 from mrql.runtime.sources.partitions import partition_directories
-from mrql.runtime.sources.source import (
-    Adapter,
-    Bounded,
-    Offset,
-    Portion,
-    VersionedTable,
-    latest_of,
-    open_adapter,
-    open_table,
-    portion,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -250,209 +237,6 @@ def say_what_is_passed_over(spec: SourceSpec) -> bool:
     if other is not None:
         logger.warning("%s has no file that is read, but %s", spec.path, other)
     return other is not None
-
-
-@attrs.frozen
-class FoundPortion:
-    """What an adapter had for a batch, after an offset; nothing where there was nothing new."""
-
-    start: Offset
-    rows: Portion | None
-
-
-@attrs.define
-class Adapted:
-    """A stream that an adapter reads, and up to where it was read."""
-
-    spec: SourceSpec
-    adapter: Adapter
-    offset: Offset = None
-    end: Any = None
-    """How far it went when that was asked."""
-    found: FoundPortion | None = None
-    """What it had for the last batch that was put together."""
-    is_again: bool = False
-    """Whether that batch is put together once more: what a source does not give again is in no other place."""
-
-    def of_type(self, spec: SourceSpec) -> Adapted:
-        """The same: what an adapter reads has a type that is given."""
-        return self.again(spec, self.offset)
-
-    def again(self, spec: SourceSpec, offset: Offset) -> Adapted:
-        """The same, once more from an offset on that a batch has begun at which was not committed."""
-        return attrs.evolve(self, spec=spec, offset=offset, is_again=True)
-
-    @property
-    def known(self) -> FoundPortion | None:
-        """What was found already of what comes next."""
-        is_next = self.is_again and self.found is not None and self.found.start == self.offset
-        return self.found if is_next else None
-
-    @property
-    def waiting(self) -> int:
-        """No files: what waits is with whoever the adapter reads from."""
-        return 0
-
-    def upto(self, end: Offset) -> Portion | None:
-        """What comes next, up to an offset; None where there is nothing new."""
-        rows = None if end == self.offset else portion(self.adapter, self.offset, end)
-        self.found, self.is_again = FoundPortion(self.offset, rows), False
-        return rows
-
-    def mark_end(self) -> None:
-        """Has what is there now be all that a run reads before it ends, if the adapter knows how far that is.
-
-        Raises: UserError, EngineError as `Bounded.end`.
-        """
-        self.end = self.adapter.end(self.offset) if isinstance(self.adapter, Bounded) else None
-
-    @property
-    def is_at_end(self) -> bool:
-        """Whether it is known that all of that was read. Raises as `mark_end` does."""
-        return isinstance(self.adapter, Bounded) and self.adapter.is_at(self.offset, self.end)
-
-    def so_far(self) -> Portion:
-        """All that was read.
-
-        Raises: UserError where that cannot be read again.
-        """
-        if not self.adapter.replays:
-            raise UserError(f"{self.spec.path} cannot be read again", self.spec.span)
-        return portion(self.adapter, None, self.offset)
-
-    def after(self, arrived: Sequence[Part]) -> Offset:
-        """The offset after a batch that has so much of it."""
-        last = arrived[-1] if arrived else None
-        assert last is None or isinstance(last, Portion)
-        return self.offset if last is None else last.end
-
-    def commit(self, arrived: Sequence[Part]) -> None:
-        """Notes what a batch has of it as read."""
-        self.offset = self.after(arrived)
-
-
-@attrs.define
-class Versions:
-    """A stream that is the versions of a table, and up to which one it was read. A version is in a batch as a whole."""
-
-    spec: SourceSpec
-    table: VersionedTable
-    offset: Offset = None
-    next_offset: Offset = None
-    """The offset after the batch that was begun."""
-    end: Any = None
-    """The version that was the newest one when that was asked."""
-
-    def of_type(self, spec: SourceSpec) -> Versions:
-        """The same: the type of the rows is in the log."""
-        return self
-
-    @property
-    def waiting(self) -> int:
-        """The files are not counted."""
-        return 0
-
-    def next(self, most: int | None) -> list[Arrived]:
-        """The files whose rows come or go next, of so many at most, if more than one version waits. What changes no row
-        is passed over."""
-        while (end := self.table.latest(self.offset, most)) != self.offset:
-            if parts := of_changed(self.table.changes(self.offset, end)):
-                self.next_offset = end
-                return parts
-            self.offset = end
-        return []
-
-    def mark_end(self) -> None:
-        """Has the newest version be the last one that a run reads before it ends.
-
-        Raises: UserError as `VersionedTable.latest`.
-        """
-        self.end = self.table.latest(self.offset, None)
-
-    @property
-    def is_at_end(self) -> bool:
-        """Whether that was read. Raises as `mark_end` does."""
-        return self.table.is_at(self.offset, self.end)
-
-    def so_far(self) -> list[Arrived]:
-        """The files of the version that was read last.
-
-        Raises: UserError where one of them is gone.
-        """
-        return of_changed(self.table.changes(None, self.offset))
-
-    def after(self, arrived: Sequence[Part]) -> Offset:
-        """The offset after a batch that has so much of it."""
-        return self.next_offset if arrived else self.offset
-
-    def commit(self, arrived: Sequence[Part]) -> None:
-        """Notes what a batch has of it as read."""
-        self.offset = self.after(arrived)
-
-
-Watched: TypeAlias = Directory | Adapted | Versions
-"""What a stream is read from."""
-
-
-def watch(specs: Iterable[SourceSpec], copies: Copies | None = None) -> list[Watched]:
-    """What some streams are read from, from the beginning."""
-    return [watched for spec in specs for watched in watched_of(spec, copies)]
-
-
-def watched_of(spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
-    """What a stream is read from: a directory, one of deletions with it, or an adapter."""
-    if spec.versioned:
-        return [Versions(spec, open_table(spec))]
-    if spec.adapter is not None:
-        return [Adapted(spec, open_adapter(spec))]
-    return [Directory(part, weight, copies=copies) for part, weight in spec.directories]
-
-
-def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int | None = None) -> dict[str, list[Part]]:
-    """What is new in all streams. Of files at most `max_files`, the oldest first; of equal age, insertions first. Of
-    each table with a log versions of about `max_files` files, of each adapter about `max_rows` rows."""
-    directories = [one for one in watched if isinstance(one, Directory)]
-    batch: dict[str, list[Part]] = {}
-    taken = 0
-    for directory, file in _oldest_first(directories):
-        if taken == max_files:
-            break
-        if parts := directory.take(file):
-            batch.setdefault(directory.spec.name, []).extend(parts)
-            taken += 1
-    for name, new in _adapted([one for one in watched if isinstance(one, Adapted)], max_rows):
-        batch.setdefault(name, []).append(new)
-    for table in watched:
-        if isinstance(table, Versions) and (files := table.next(max_files)):
-            batch.setdefault(table.spec.name, []).extend(files)
-    return batch
-
-
-def _adapted(adapted: Sequence[Adapted], most: int | None) -> Iterator[tuple[str, Portion]]:
-    """What is new in adapters; what was found for a batch that is put together once more is not asked for again."""
-    known = {one.spec.name: found for one in adapted if (found := one.known) is not None}
-    asked = [one for one in adapted if one.spec.name not in known]
-    ends = latest_of([(one.adapter, one.offset) for one in asked], most)
-    new = {one.spec.name: one.upto(end) for one, end in zip(asked, ends, strict=True)}
-    for one in adapted:
-        name = one.spec.name
-        rows = known[name].rows if name in known else new[name]
-        one.is_again = False
-        if rows is not None:
-            yield name, rows
-
-
-def _oldest_first(directories: Sequence[Directory]) -> Iterator[tuple[Directory, str]]:
-    """The files that are new in some directories, or have changed. There may be many more than a batch takes."""
-    found = [
-        (age, -directory.weight, file.split(os.sep), directory.spec.name, i)
-        for i, directory in enumerate(directories)
-        for file, age in directory.look().items()
-    ]
-    heapify(found)
-    while found:
-        _, _, parts, _, i = heappop(found)
-        yield directories[i], os.sep.join(parts)
 
 
 def _age_of(part: Arrived) -> int:

@@ -1,0 +1,55 @@
+"""A stream over a directory: what it says of files that it does not read."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from mrql.jobs.loading import compile_over_files
+from mrql.runtime.sources.watched.directory import Directory
+
+
+def write(home: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+
+
+def test_a_stream_over_other_directories(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """That they are not looked at is said once."""
+    (tmp_path / "d" / "in").mkdir(parents=True)
+    (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
+    watched = Directory(spec)
+    with caplog.at_level(logging.WARNING, "mrql"):
+        assert [watched.look() for _ in range(2)] == [{}, {}]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / 'd'} has no file that is read, but the directory in, which is not looked at"
+    ]
+
+
+@pytest.mark.parametrize("name", ["_a.csv", ".a.csv"])
+def test_a_stream_over_files_that_are_not_looked_at(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By their names: it is said once, and no more when another file has come."""
+    write(tmp_path, {f"d/{name}": "1\n", "d/.gitkeep": "", "d/_SUCCESS": "", "d/.b.crc": ""})
+    (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
+    watched = Directory(spec)
+    with caplog.at_level(logging.WARNING, "mrql"):
+        assert [watched.look() for _ in range(2)] == [{}, {}]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / 'd'} has no file that is read, but {name}: names that begin with `.` or `_` are not looked at"
+    ]
+
+
+def test_a_stream_over_what_a_writer_leaves_in_an_empty_directory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is said of it: there are no rows in it."""
+    write(tmp_path, {"d/.gitkeep": "", "d/_SUCCESS": "", "d/._SUCCESS.crc": ""})
+    (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
+    with caplog.at_level(logging.WARNING, "mrql"):
+        assert Directory(spec).look() == {}
+    assert caplog.records == []
