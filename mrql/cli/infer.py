@@ -25,9 +25,8 @@ from mrql.runtime.files.compression import UNPACKED
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import check_file, list_files, read_file, row_type
-from mrql.runtime.sources.formats.csv import SAMPLE_ROWS
 from mrql.runtime.sources.formats.csv_records import Dialect, all_records
-from mrql.runtime.sources.formats.csv_types import joined_column
+from mrql.runtime.sources.formats.csv_types import SAMPLE_ROWS, joined_column
 from mrql.runtime.sources.formats.formats import FORMATS
 from mrql.runtime.sources.formats.json_types import joined_types, with_any_for
 from mrql.translate.source_options import text_options

@@ -15,8 +15,6 @@ What is not asked for is not read.
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -27,7 +25,6 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import Column, Columns, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
-from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.file_names import is_odd
 from mrql.algebra.values.values import Record, Value
@@ -36,12 +33,9 @@ from mrql.runtime.engine.row_format import row_cells
 from mrql.runtime.files.compression import NOT_UTF8, decoded_exactly, fed_lines, is_marked, lines, shown
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats.csv_records import Dialect, Fields, all_records, is_no_record, records
-from mrql.runtime.sources.formats.csv_types import column_types, wider_type
-from mrql.runtime.sources.formats.csv_values import UnfitField, value_of
+from mrql.runtime.sources.formats.csv_types import are_names, infer_csv, wider_type
+from mrql.runtime.sources.formats.csv_values import UnfitField, is_missing, value_of
 from mrql.runtime.sources.formats.file_format import IS_NEW, MAY_LACK, FileFormat, count_lines, first_new
-from mrql.runtime.sources.formats.foreign_types import twice
-
-logger = logging.getLogger(__name__)
 
 HEADER = "if the first record has the names of the columns, `header` says so"
 OPEN_QUOTE = '`multiline` reads records that go on in the next line; with `quote("")` quotes are part of the text'
@@ -75,7 +69,7 @@ def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Val
 
 def _hint(spec: SourceSpec, place: int, text: str, fields: Fields) -> str | None:
     """What may have been forgotten to say of the source of a malformed record, which so many stand before."""
-    if place == 0 and not spec.header and _are_names(fields):
+    if place == 0 and not spec.header and are_names(fields):
         return HEADER
     if not spec.multiline and Dialect.of(spec).split(text)[1] is not None:
         return OPEN_QUOTE
@@ -140,12 +134,6 @@ def _has_quotes(spec: SourceSpec, file: Path) -> bool:
     return quote != b"" and any(quote in line for _, line in fed_lines(file))
 
 
-def _are_names(fields: Fields) -> bool:
-    """Whether the fields of a record look like names of columns: words, none of them twice."""
-    names = [field for field, _ in fields]
-    return len({*names}) == len(names) and all(re.fullmatch(r"[^\W\d][\w .-]*", name) for name in names)
-
-
 def _weighted(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> tuple[Value, int]:
     if not spec.tagged:
         return _row(spec, columns, fields), 1
@@ -161,7 +149,7 @@ def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
     values = {}
     for column, (field, quoted) in zip(columns, fields, strict=False):
         if column.type is not None:
-            missing = not quoted and is_missing(spec, field)
+            missing = not quoted and is_missing(field, spec.texts)
             values[column.name] = None if missing else value_of(field, column.type, column.name, spec.texts)
     match spec.row:
         case ty.TupleType():
@@ -170,11 +158,6 @@ def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
             return Record({name: values.get(name) for name, _ in named})
         case _:
             return next(iter(values.values()))
-
-
-def is_missing(spec: SourceSpec, field: str) -> bool:
-    """Whether a field without quotes stands for a missing value."""
-    return field == "" or field in spec.texts.null_values
 
 
 # --- columns ------------------------------------------------------------------------------------
@@ -246,104 +229,6 @@ def _no_such(name: str, names: Sequence[str]) -> str:
     alike = _alike(name, names)
     there = f"it has `{alike[0]}`" if alike else f"its columns: {', '.join(names)}"
     return f"the header has no column `{name}`; {there}"
-
-
-# --- types that are found -----------------------------------------------------------------------
-
-SAMPLE_ROWS = 1000
-"""How many records the types are taken from where none are given."""
-SAMPLE_CHARACTERS = 1_000_000
-
-
-def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
-    """The type of the rows, by the first records: a record of the names that the first header has, else `_1`, `_2`, ….
-
-    Raises: UserError where that header has a name twice, one that is no text in UTF-8, or none.
-    """
-    sample = _sample(spec, files)
-    if spec.header:
-        header = next(((file, found) for file in files if (found := _header(spec, file)) is not None), None)
-        names = None if header is None else _usable(*header, spec)
-    else:
-        names = [f"_{n + 1}" for n in range(_columns_in(sample))] if sample else None
-    if names is None:
-        return None
-    own = [
-        [("", False) if not quoted and is_missing(spec, field) else (field, quoted) for field, quoted in fields]
-        for file, some in sample
-        for fields in _by_name(_header(spec, file), names, some)
-    ]
-    types = column_types(own, names, spec.texts)
-    if not spec.header and _hides_types(own, names, types, spec):
-        logger.warning("%s: the first record looks like names of columns; %s says that it has these", spec.path, WORD)
-    typed = zip(names, types, strict=True)
-    return ty.RecordType(tuple((name, t) for name, t in typed if name))
-
-
-WORD = "`header`, or `--header` of `mrql infer`,"
-
-
-def _hides_types(own: Sequence[Fields], names: Sequence[str], types: Sequence[Type], spec: SourceSpec) -> bool:
-    """Whether the columns are texts because of the first record, whose fields look like names."""
-    if {*types} != {ty.STRING} or len(own) < 2 or not _are_names(own[0]):
-        return False
-    return {*column_types(own[1:], names, spec.texts)} != {ty.STRING}
-
-
-def _sample(spec: SourceSpec, files: Sequence[Path]) -> list[tuple[Path, list[Fields]]]:
-    """The fields of the first records of some files, without tags: of as many as is said, else of those of the first
-    characters."""
-    most, size_of_all = (SAMPLE_ROWS, SAMPLE_CHARACTERS) if spec.sample is None else (spec.sample, None)
-    found: list[tuple[Path, list[Fields]]] = []
-    rows = size = 0
-    for file in files:
-        found.append((file, []))
-        for _, text, fields in records(spec, file):
-            found[-1][1].append(fields[int(spec.tagged) :])
-            rows, size = rows + 1, size + len(text)
-            if rows == most or (size_of_all is not None and size > size_of_all):
-                return found
-    return [(file, some) for file, some in found if some]
-
-
-def _columns_in(sample: Sequence[tuple[Path, Sequence[Fields]]]) -> int:
-    """How many columns there are where no header says it: as many as the first record has fields, without the empty one
-    behind a delimiter that all records end with."""
-    _, records = sample[0]
-    count = len(records[0])
-    ended = count > 1 and all(fields[-1:] == [("", False)] for _, some in sample for fields in some)
-    return count - int(ended)
-
-
-def _header(spec: SourceSpec, file: Path) -> list[str] | None:
-    """The names that a file has for its columns; None in one that is empty, or where there is no header."""
-    header = next(all_records(spec, file), None) if spec.header else None
-    if header is None:
-        return None
-    return [name for name, _ in header[2][int(spec.tagged) :]]
-
-
-def _usable(file: Path, names: list[str], spec: SourceSpec) -> list[str]:
-    """Raises: UserError where a name is there twice, is no text in UTF-8, or all are empty."""
-    if odd := [name for name in names if is_odd(name)]:
-        hint = "write the file in UTF-8; type(<…>) reads the columns that it names, and no others"
-        raise UserError(f"the header of {file} is {NOT_UTF8}: {shown(odd[0])}", spec.span, hint)
-    if wrong := twice(name for name in names if name):
-        hint = "type(<…>) names the columns that are to be read"
-        raise UserError(f"the header of {spec.path} has the column `{wrong}` twice", hint=hint)
-    if not any(names):
-        raise UserError(f"the header of {spec.path} has no names", hint="add type(<A: long>), say")
-    return names
-
-
-def _by_name(own: Sequence[str] | None, names: Sequence[str], records: Iterable[Fields]) -> Iterator[Fields]:
-    """Records with their fields in the order of the names; one that is not there has no value."""
-    if own is None or own == names:
-        yield from records
-        return
-    places = [own.index(name) if name in own else len(own) for name in names]
-    for fields in records:
-        yield [(*fields, *[("", False)] * len(own))[place] for place in places]
 
 
 # --- answers ------------------------------------------------------------------------------------

@@ -40,6 +40,11 @@ class UnfitField(ValueError):
         self.hint, self.field, self.column = hint, field, column
 
 
+def is_missing(field: str, options: TextOptions) -> bool:
+    """Whether a field without quotes stands for a missing value."""
+    return field == "" or field in options.null_values
+
+
 def value_of(field: str, t: Type, column: str, options: TextOptions = AS_USUAL) -> Value:
     """A field as a value of its column's type.
 
