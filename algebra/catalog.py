@@ -100,6 +100,9 @@ class Connector:
     files: Format | None = None
     """The format of the files that the rows lie in, where a log says which these are: the log also says of which types
     the columns are, and the source may be static."""
+    abandoned: str | None = None
+    """What finds what a server still keeps for streams that are not read any more, as `module:function`; None where it
+    keeps nothing."""
 
 
 @attrs.frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -27,12 +27,11 @@ from mrql.runtime.checkpoint.store import Store
 from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.engines import make_engine
 from mrql.runtime.files.durable import DurableFiles
-from mrql.runtime.postgresql.change_streams import is_of
-from mrql.runtime.postgresql.slot_notes import slot_notes
 from mrql.runtime.sources.arrived import Part, static_files
 from mrql.runtime.sources.catalog import must_not_be_handed_over
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.path_patterns import is_pattern
+from mrql.runtime.sources.source import abandoned
 from mrql.runtime.sources.watched.watch import Watched
 from mrql.runtime.streaming.stream_loop import Loop, Options, Stop
 from mrql.runtime.streaming.widening import Wider
@@ -142,7 +141,7 @@ def _loop(
     _say_how_it_goes_on(ends, beginning, changed=before is None)
     _say_what_is_missing(specs.values(), job.options)
     if store is not None:
-        _say_which_slots_are_unread(store, specs)
+        _say_what_is_abandoned(store, specs.values())
     return Loop(
         engine,
         specs,
@@ -217,16 +216,11 @@ def _say_what_is_missing(specs: Iterable[SourceSpec], options: Options) -> None:
                 logger.warning("%s is not there; nothing is deleted", part.path)
 
 
-def _say_which_slots_are_unread(store: Store, specs: Mapping[str, SourceSpec]) -> None:
-    """A slot of a stream that the query does not read any more, or reads from elsewhere, has a server keep its log."""
+def _say_what_is_abandoned(store: Store, specs: Collection[SourceSpec]) -> None:
+    """What a stream has at a server stays there when the query does not read it any more, or reads from elsewhere."""
     last = {} if store.manifest is None else store.manifest.sources
-    for note in slot_notes(store.root):
-        known = last.get(note.stream)
-        offset = None if known is None else known.offset
-        others = isinstance(offset, dict) and offset.get("slot") != note.slot
-        if others or not any(is_of(note, spec) for spec in specs.values()):
-            drop = f"SELECT pg_drop_replication_slot('{note.slot}')"
-            logger.warning("the replication slot %s at %s is not read any more: %s there", note.slot, note.place, drop)
+    for said in abandoned(store.root, {name: source.offset for name, source in last.items()}, specs):
+        logger.warning("%s", said)
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from mrql.algebra.catalog import SourceSpec
@@ -10,7 +12,7 @@ from mrql.algebra.errors import UserError
 from mrql.runtime.postgresql.address import NAME_MAX_BYTES, Address, apart_from, is_address, parse_address
 from mrql.runtime.postgresql.connection import connect, translated
 from mrql.runtime.postgresql.replication import Slot
-from mrql.runtime.postgresql.slot_notes import SlotNote, forget_slot
+from mrql.runtime.postgresql.slot_notes import SlotNote, forget_slot, slot_notes
 
 LOG = "postgresql_cdc"
 """What the connector of such streams is called."""
@@ -59,6 +61,20 @@ def is_of(note: SlotNote, spec: SourceSpec) -> bool:
     if not spec.is_log or spec.versioned or note.stream != spec.name:
         return False
     return log_place(note.place) == log_place(published_table(spec)[0].shown)
+
+
+def abandoned_slots(checkpoint: Path, offsets: Mapping[str, Any], specs: Collection[SourceSpec]) -> Iterator[str]:
+    """The slots of a checkpoint that are not read any more, each in words: no stream is theirs, or the last offset of
+    the stream is one of another slot. The server keeps its log for them.
+
+    Raises: UserError where a note of one is damaged.
+    """
+    for note in slot_notes(checkpoint):
+        offset = offsets.get(note.stream)
+        others = isinstance(offset, dict) and offset.get("slot") != note.slot
+        if others or not any(is_of(note, spec) for spec in specs):
+            drop = f"SELECT pg_drop_replication_slot('{note.slot}')"
+            yield f"the replication slot {note.slot} at {note.place} is not read any more: {drop} there"
 
 
 def release(note: SlotNote, checkpoint: Path, address: str | None = None) -> None:

@@ -12,7 +12,7 @@ import importlib
 import json
 import reprlib
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -209,6 +209,7 @@ CONNECTORS: Mapping[str, Connector] = {
             "mrql.runtime.postgresql.change_log:PostgresLog",
             row_type="mrql.runtime.postgresql.row_type:row_type",
             is_log=True,
+            abandoned="mrql.runtime.postgresql.change_streams:abandoned_slots",
         ),
         Connector("delta", '"directory"', "mrql.runtime.delta.source:DeltaSource", files=PARQUET),
         Connector(
@@ -228,8 +229,7 @@ def open_table(spec: SourceSpec) -> VersionedTable:
     """The table of a source with a log."""
     assert spec.versioned
     assert spec.adapter is not None
-    module, _, name = (CONNECTORS[spec.adapter].adapter or "").partition(":")
-    table: VersionedTable = getattr(importlib.import_module(module), name)(spec)
+    table: VersionedTable = _named(CONNECTORS[spec.adapter].adapter or "")(spec)
     return table
 
 
@@ -239,9 +239,19 @@ def found_row_type(spec: SourceSpec) -> Type:
     Raises: UserError, EngineError as that does.
     """
     assert spec.adapter is not None
-    module, _, name = (CONNECTORS[spec.adapter].row_type or "").partition(":")
-    found: Type = getattr(importlib.import_module(module), name)(spec)
+    found: Type = _named(CONNECTORS[spec.adapter].row_type or "")(spec)
     return found
+
+
+def abandoned(checkpoint: Path, offsets: Mapping[str, Offset], specs: Collection[SourceSpec]) -> Iterator[str]:
+    """What servers still keep for streams of a checkpoint that are not read any more, or are read from elsewhere, as
+    their last offsets say: each in words, with what removes it.
+
+    Raises: UserError where what was noted of it is damaged.
+    """
+    for connector in CONNECTORS.values():
+        if connector.abandoned is not None:
+            yield from _named(connector.abandoned)(checkpoint, offsets, specs)
 
 
 def open_adapter(spec: SourceSpec) -> Adapter:
@@ -252,9 +262,8 @@ def open_adapter(spec: SourceSpec) -> Adapter:
     """
     assert spec.adapter is not None
     known = CONNECTORS.get(spec.adapter)
-    module, _, name = ((known and known.adapter) or spec.adapter).partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = _named((known and known.adapter) or spec.adapter)
     except Exception as error:  # a module that is imported is run, and may raise anything
         hint = 'an adapter is named as in "package.module:name"'
         raise UserError(f"there is no adapter {spec.adapter}: {error}", spec.span, hint) from error
@@ -265,6 +274,12 @@ def open_adapter(spec: SourceSpec) -> Adapter:
     with _reported(spec, "cannot be made"):
         adapter: Adapter = SparkReader.of(found, spec) if is_of_spark(found) else found(spec)
     return ReportedBounded(adapter, spec) if isinstance(adapter, Bounded) else Reported(adapter, spec)
+
+
+def _named(place: str) -> Any:
+    """What a `module:name` names."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 @attrs.frozen
