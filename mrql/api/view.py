@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from mrql.rewrite.passes import Trace
     from mrql.runtime.engine.residual import Residual
     from mrql.runtime.engine.sizes import StateSize
+    from mrql.runtime.spark.batch_result import BatchResult
     from mrql.runtime.spark.durable_view import DurableView
     from mrql.runtime.spark.relation.frame import Frame
-    from mrql.runtime.spark.view import BatchResult, SparkView
+    from mrql.runtime.spark.view import SparkView
 
 
 class View:

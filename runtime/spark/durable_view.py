@@ -19,6 +19,7 @@ from mrql.runtime.checkpoint.store import STREAMING, Store
 from mrql.runtime.checkpoint.view_commits import ViewCommits
 from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.spark.batch_result import BatchResult
 from mrql.runtime.spark.checkpoint import SparkStates
 from mrql.runtime.spark.io.paths import path_to_write
 from mrql.runtime.spark.io.rows_digest import rows_digest
@@ -26,7 +27,7 @@ from mrql.runtime.spark.maintenance.held_tables import HeldTables
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.session.errors import translated
 from mrql.runtime.spark.session.session import lock_of, settings, step_settings
-from mrql.runtime.spark.view import BatchResult, SparkView
+from mrql.runtime.spark.view import SparkView
 from mrql.version import __version__
 
 

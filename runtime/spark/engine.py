@@ -20,6 +20,7 @@ from mrql.runtime.engine.sizes import EngineMeasurements, OperatorActivity, Stat
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sources.arrived import Batch, files_of, static_files
 from mrql.runtime.spark import jvm
+from mrql.runtime.spark.batch_result import BatchResult
 from mrql.runtime.spark.checkpoint import SparkStates
 from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.spark.io.readers import find_malformed, read, read_batch
@@ -28,7 +29,7 @@ from mrql.runtime.spark.session.errors import translated
 from mrql.runtime.spark.session.jvm_exit import unless_stopped
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
-from mrql.runtime.spark.view import BatchResult, SparkView
+from mrql.runtime.spark.view import SparkView
 from mrql.runtime.streaming.stream_loop import Put, Sizes
 
 
