@@ -21,48 +21,26 @@ from mrql.rewrite.plan.circuit import Access, Circuit
 from mrql.rewrite.plan.plan import Component, Feed, Shape, Stage
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.row_values import attached
-from mrql.runtime.spark.expressions import sum_columns
-from mrql.runtime.spark.expressions.aggregates import aggregate_sql, repeated_sql
 from mrql.runtime.spark.expressions.casts import canonical, cast
-from mrql.runtime.spark.expressions.expressions import Environment, Expressions
+from mrql.runtime.spark.expressions.expressions import Environment
 from mrql.runtime.spark.expressions.layout import (
     Layout,
     as_columns,
-    atoms,
     bind,
     part,
-    quote,
-    sql_type,
     taken_apart,
     to_sql,
-    unquote,
     with_columns,
 )
 from mrql.runtime.spark.maintenance.join_inputs import CHANGES, InputState, Versions, only_grown
 from mrql.runtime.spark.maintenance.keyed_elements import with_key
 from mrql.runtime.spark.maintenance.snapshot import BagRows, Snapshot, TableSnapshot
+from mrql.runtime.spark.maintenance.stage_columns import FeedDelta, StageColumns
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, fit, numbered, retracting
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, union_all
-from mrql.runtime.spark.state.measures import MARK, TOUCHED, Measure, mark
 from mrql.runtime.spark.state.table import Table, known_sum
-from mrql.runtime.spark.state.table_schema import TableSchema
-
-
-@attrs.frozen
-class FeedDelta:
-    """The rows of a feed in a batch, with their key and element as layouts, and what a row gives to the components that
-    Spark can aggregate, as terms over `scope`."""
-
-    feed: int
-    frame: Frame
-    key: Layout
-    element: Layout
-    units: Mapping[int, Term]
-    scope: Environment
-    shrinks: bool
-    """Whether it may take something back."""
 
 
 @attrs.define
@@ -208,15 +186,10 @@ class StageState:
     # --- merging ------------------------------------------------------------------------------
 
     @property
-    def _key_names(self) -> tuple[str, ...]:
-        """The columns of its key, which a total and a bag have none of."""
+    def _stage_columns(self) -> StageColumns:
+        """The columns of its tables."""
         assert self.keys is not None
-        return self.keys.names if self.stage.shape is Shape.KEYED else ()
-
-    def _key_columns(self, key: Layout) -> list[str]:
-        """The key of rows as these columns, in SQL."""
-        assert self.keys is not None
-        return self.keys.columns(key) if self.stage.shape is Shape.KEYED else []
+        return StageColumns(self.stage, self.keys, self.columns)
 
     def _merge(self, feed_deltas: list[FeedDelta]) -> None:
         if not feed_deltas:
@@ -236,89 +209,16 @@ class StageState:
         together = Access.SPARSE in self.groups.access and bool(self.groups.schema.keys) and bool(self.groups.runs)
         if together:
             # Each is likely to be of few rows: to move and to add up those of each by themselves costs more than these.
-            changes = self._changes_together(self.groups, feed_deltas)
+            changes = self._stage_columns.changes_together(self.groups.schema, feed_deltas)
         else:
-            changes = union_all([self._group_changes(delta) for delta in feed_deltas])
+            changes = union_all([self._stage_columns.changes(delta) for delta in feed_deltas])
         changes = self.groups.partitioned(changes)
         self.groups.update(changes, by_key=together)
 
     def new_groups(self) -> Table:
         """A table of its groups, without rows."""
-        keys = self._key_names
-        supports = [Measure(f"n{i}", f"sum(n{i})") for i in range(len(self.stage.feeds))]
-        values = [
-            Measure(name, sum_columns.merged(name, column, c), sum_columns.held(i, column, self._support(i)))
-            for i, c in enumerate(self.stage.components)
-            if isinstance(c.monoid, Aggregate)
-            for name, column in sum_columns.columns(i, c).items()
-        ]
-        alive = " OR ".join(f"{measure.name} <> 0" for measure in supports)
-        # A total is there also when nothing is.
-        measures = (*supports, *values, mark())
-        schema = TableSchema(keys, keys, measures, alive if keys else "true", marked=True)
-        return Table(self.plans, schema, access=self.circuit.groups(self.stage.name).access)
-
-    def _support(self, component: int) -> str:
-        """The condition under which there are rows behind a component: without them, nothing is left of it."""
-        feeds = (i for i, feed in enumerate(self.stage.feeds) if component in dict(feed.units))
-        return " OR ".join(f"n{i} <> 0" for i in feeds)
-
-    def _changes_together(self, table: Table, feed_deltas: list[FeedDelta]) -> Relation:
-        """The change that all feeds make: by key, its supports and its components, added up from their rows."""
-        rows = []
-        for delta in feed_deltas:
-            df, measures = self._measures(delta, f"CAST({delta.frame.weight or 1} AS BIGINT)", one_by_one=True)
-            rows.append(df.select(*self._key_columns(delta.key), *measures))
-        return union_all(rows).aggregate(table.schema.keys, table.schema.added_up)
-
-    def _group_changes(self, delta: FeedDelta) -> Relation:
-        """The change that one feed makes: by key, its support and its components, nulls for those of other feeds."""
-        weight = delta.frame.weight
-        counted = "count(1)" if weight is None else f"coalesce(sum({weight}), 0L)"
-        df, measures = self._measures(delta, counted)
-        return df.aggregate(self._key_columns(delta.key), measures)
-
-    def _measures(self, delta: FeedDelta, counted: str, *, one_by_one: bool = False) -> tuple[Relation, list[str]]:
-        """The columns of the groups but their keys: how often rows count, and what they are worth as often as that,
-        all together or `one_by_one`; over the rows, where need be with columns more."""
-        units = delta.units
-        supports = [f"{counted if i == delta.feed else '0L'} AS n{i}" for i in range(len(self.stage.feeds))]
-        values: list[str] = []
-        named: list[str] = []
-        for i, component in enumerate(self.stage.components):
-            if not isinstance(component.monoid, Aggregate):
-                continue
-            own = sum_columns.columns(i, component)
-            if i in units:
-                worth = self._worth(delta, i, component, units[i], named, one_by_one=one_by_one)
-            else:
-                worth = [f"CAST(NULL AS {sql_type(column.type)})" for column in own.values()]
-            values += [f"{value} AS {name}" for name, value in zip(own, worth, strict=True)]
-        df = delta.frame.df.select("*", *named) if named else delta.frame.df
-        return df, [*supports, *values, f"{MARK} AS {TOUCHED}"]
-
-    def _worth(
-        self, delta: FeedDelta, index: int, component: Component, unit: Term, named: list[str], *, one_by_one: bool
-    ) -> list[str]:
-        """What rows add to the columns of a component; what is asked for several times is a column that is `named`."""
-        assert isinstance(component.monoid, Aggregate)
-        feed = self.stage.feeds[delta.feed]
-        value, kept, is_total = (
-            Expressions().value(unit, delta.scope),
-            sum_columns.carrier(component),
-            index in feed.totals,
-        )
-        # The sums of a row that stands for several are those of all of them.
-        weight = None if is_total else delta.frame.weight
-        if kept is None:
-            one = to_sql(cast(value, unit.type, component.type, ""))
-            valued = repeated_sql if one_by_one else aggregate_sql
-            return [valued(component.monoid, component.type, one, weight)]
-        parts = list(atoms(value if is_total else cast(value, unit.type, component.type, "")))
-        found = [quote(next(self.columns.take())) for _ in parts]
-        named += [f"{atom.sql} AS {name}" for atom, name in zip(parts, found, strict=True)]
-        worth = kept.totals(found) if is_total else kept.shares(found[0], weight)
-        return [*worth] if one_by_one else [*map(kept.merged, worth, kept.columns)]
+        access = self.circuit.groups(self.stage.name).access
+        return Table(self.plans, self._stage_columns.groups(), access=access)
 
     def _merge_bag(self, index: int, component: Component, feed_deltas: list[FeedDelta]) -> None:
         changes = []
@@ -346,15 +246,11 @@ class StageState:
         value = canonical(compiler.expressions, element)
         if index not in self.bags:
             self.bag_shapes[index] = with_columns(value, numbered("e"))
-            self.bags[index] = self._bag_table(index)
+            access = self.circuit.bag(self.stage.name, index).access
+            self.bags[index] = Table(self.plans, self._stage_columns.bag(self.bag_shapes[index]), access=access)
         fitted = fit(value, self.bag_shapes[index])
-        columns = [*self._key_columns(key), *as_columns(fitted, self.bag_shapes[index])]
+        columns = [*self._stage_columns.of_key(key), *as_columns(fitted, self.bag_shapes[index])]
         return elements.df.select(*columns, f"CAST({elements.weight or '1L'} AS BIGINT) AS w")
-
-    def _bag_table(self, index: int) -> Table:
-        elements = tuple(unquote(atom) for atom in atoms(self.bag_shapes[index]))
-        schema = TableSchema.weighted((*self._key_names, *elements), self._key_names)
-        return Table(self.plans, schema, access=self.circuit.bag(self.stage.name, index).access)
 
     # --- what others see of it ----------------------------------------------------------------
 
