@@ -13,20 +13,18 @@ from typing import TypeAlias
 
 from mrql.algebra.errors import MissingRow, WrongDeletion
 from mrql.algebra.evaluation.errors import endless
-from mrql.algebra.evaluation.evaluate import bind, evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Term, element_type
 from mrql.algebra.values.value_text import show_value
-from mrql.algebra.values.values import Bag, Value, asked, parts_of_pair
+from mrql.algebra.values.values import Bag, Value, asked
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there
-from mrql.rewrite.incremental.diminish import TakenTooOften
 from mrql.rewrite.plan.circuit import circuit_of
-from mrql.rewrite.plan.plan import DerivedStream, Feed, Feedback, Feedbacks, Plan
+from mrql.rewrite.plan.plan import DerivedStream, Feedback, Feedbacks, Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual, divided, unlike
 from mrql.runtime.engine.stopwatch import timed
-from mrql.runtime.reference import join_inputs
-from mrql.runtime.reference.stage_state import Share, StageState
+from mrql.runtime.reference.feed_merge import FeedMerge, taking
+from mrql.runtime.reference.stage_state import StageState
 from mrql.runtime.reference.transaction import BatchActivity, all_or_nothing
 from mrql.runtime.sources.current_rows import CurrentRows
 
@@ -36,9 +34,6 @@ Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]
 Arriving: TypeAlias = ZSet | Sequence[tuple[Value, int]]
 """What a batch has of a stream. Where rows replace others it is no sum of weights: one that comes and one that takes it
 away do not cancel."""
-
-SIGNS: Mapping[str, int] = {"came": 1, "went": -1}
-"""How often the rows of a change count."""
 
 
 class ReferenceView:
@@ -103,10 +98,9 @@ class ReferenceView:
                 )
 
     def _build(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
-        for i, feed in enumerate(state.stage.feeds):
-            if not feed.rows.inputs:
-                self._merge_rows(state, i, self._rows(feed, {}, 1))
-            self._step(state, i, feed, changes)
+        for i in range(len(state.stage.feeds)):
+            self._feeds.begin(state, i)
+            self._feeds.step(state, i, changes)
         state.compact()
 
     def apply(self, deltas: Mapping[str, Arriving]) -> None:
@@ -127,6 +121,11 @@ class ReferenceView:
             self._record(changes)
             self._go_through(changes)
             yield
+
+    @property
+    def _feeds(self) -> FeedMerge:
+        """What merges feeds in this batch."""
+        return FeedMerge(self.plan, self.circuit, self.tables, self.batch.milliseconds)
 
     @property
     def residual(self) -> Residual:
@@ -192,7 +191,7 @@ class ReferenceView:
 
     def _must_be_backed(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
         """Raises: WrongDeletion where trusted deletions have left a key with fewer rows than none."""
-        trusted = _taking(self.plan.trusted & {*state.stage.streams}, changes)
+        trusted = taking(self.plan.trusted & {*state.stage.streams}, changes)
         for entry in state.lookup(sorted(state.touched_keys, key=repr)) if trusted else ():
             if min(entry.support) < 0:
                 raise WrongDeletion(trusted, state.stage.name, show_value(entry.key))
@@ -251,8 +250,8 @@ class ReferenceView:
         return seen - before
 
     def _step_all(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
-        for i, feed in enumerate(state.stage.feeds):
-            self._step(state, i, feed, changes)
+        for i in range(len(state.stage.feeds)):
+            self._feeds.step(state, i, changes)
         with timed(self.batch.milliseconds, state.stage.name):
             state.compact()
 
@@ -305,79 +304,3 @@ class ReferenceView:
         """How far the answer may be off by what is withheld."""
         left = [(self.present.get(d.name, ZSet()), d) for d in self.plan.thresholded]
         return Residual.of_steps([divided(rows, element_type(d.stream), d.threshold)[1] for rows, d in left])
-
-    def _step(self, state: StageState, index: int, feed: Feed, deltas: Mapping[str, ZSet]) -> None:
-        """The delta rule over one feed: what is never there at the same time is never put together."""
-        inputs = {read.label: read for read in feed.rows.inputs}
-        made = self.circuit.of_feed(state.stage.name, index).id
-        changes = {
-            label: self._change(read, deltas.get(read.stream, ZSet()), self._reader(state, index, label) or made)
-            for label, read in inputs.items()
-        }
-        old = {label: state.inputs.get((index, label), ZSet()) for label in inputs}
-        if len(inputs) > 1:
-            for label, read in inputs.items():
-                trusted = _taking(self.plan.trusted & {read.stream}, deltas)
-                below = join_inputs.below_nothing(read, old[label] + changes[label]) if trusted else []
-                if below:
-                    raise WrongDeletion(trusted, state.stage.name, show_value(below[0]))
-
-        def version(label: str, which: str) -> Bag:
-            return join_inputs.kept(inputs[label], join_inputs.version(which, old[label], changes[label]))
-
-        for choice in choices_that_are_there(tuple(len(change) > 0 for change in changes.values())):
-            chosen = dict(zip(inputs, choice, strict=True))
-            label = next(label for label, which in chosen.items() if which in SIGNS)
-            sign = SIGNS[chosen[label]]
-            if change := version(label, chosen.pop(label)):
-                sources = {label: change, **{name: version(name, which) for name, which in chosen.items()}}
-                with timed(self.batch.milliseconds, made):
-                    rows = self._rows(feed, sources, sign, label)
-                self._merge_rows(state, index, rows)
-        if len(inputs) > 1:
-            for label, rows in changes.items():
-                state.inputs[index, label] = old[label] + rows
-                state.changed[index, label] = state.changed.get((index, label), 0) + len(rows)
-
-    def _reader(self, state: StageState, index: int, label: str) -> str | None:
-        """The operator that keeps an input, if it is kept."""
-        is_join = len(state.stage.feeds[index].rows.inputs) > 1
-        return self.circuit.index(state.stage.name, index, label).id if is_join else None
-
-    def _change(self, read: Input, delta: ZSet, operator: str) -> ZSet:
-        """The change of an input; it is linear, so insertions and deletions can be computed apart."""
-        with timed(self.batch.milliseconds, operator):
-            added = evaluate(read.term, {**self.tables, read.label: delta.positive()})
-            removed = evaluate(read.term, {**self.tables, read.label: delta.negative()})
-            return ZSet.of(added) - ZSet.of(removed)
-
-    def _rows(self, feed: Feed, inputs: Mapping[str, Bag], weight: int, changed: str | None = None) -> ZSet:
-        return ZSet.of(evaluate(feed.rows.for_batch(changed), {**self.tables, **inputs}), weight)
-
-    def _merge_rows(self, state: StageState, index: int, rows: ZSet) -> None:
-        state.rows_by_feed[index] = state.rows_by_feed.get(index, 0) + rows.size
-        with timed(self.batch.milliseconds, state.stage.name):
-            self._merge_each(state, index, rows)
-
-    def _merge_each(self, state: StageState, index: int, rows: ZSet) -> None:
-        feed = state.stage.feeds[index]
-        # What comes and goes by one key is there in between.
-        for row, weight in sorted(rows, key=lambda row: row[1] < 0):
-            key, element = parts_of_pair(row)
-            env = bind(feed.key, key) | bind(feed.element, element)
-            stands_for = weight * (1 if feed.weight is None else evaluate(feed.weight, self.tables, env))
-            values = {}
-            for i, unit in feed.units:
-                # The sums of a row that stands for several are those of all of them.
-                times = weight if i in feed.totals else stands_for
-                values[i] = (evaluate(unit, self.tables, env), times)
-            try:
-                state.append([Share(index, key, stands_for, values)])
-            except TakenTooOften:
-                trusted = sorted(self.plan.trusted & {*state.stage.streams})
-                raise WrongDeletion(trusted, state.stage.name, show_value(key)) from None
-
-
-def _taking(trusted: frozenset[str], changes: Mapping[str, ZSet]) -> list[str]:
-    """Those of some streams that rows are deleted from."""
-    return [name for name in sorted(trusted & changes.keys()) if any(weight < 0 for _, weight in changes[name])]

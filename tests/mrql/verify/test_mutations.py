@@ -13,7 +13,7 @@ from mrql.algebra.values.values import Bag, Canonical, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import choices_that_are_there
 from mrql.rewrite.plan import eager_aggregation
-from mrql.runtime.reference import join_inputs, stage_state, view
+from mrql.runtime.reference import feed_merge, join_inputs, stage_state
 from mrql.runtime.reference.stage_state import StageState
 from mrql.verify.engines import ReferenceIncremental, Rows, Start, on_spark
 from mrql.verify.verifier import Sampler, VerifyOptions, scenarios, verify
@@ -69,7 +69,7 @@ SQUARES = "sum(select (b - d) * (b - d) from (a, b) in S, (c, d) in T where a = 
 def test_deletions_that_are_ignored_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those beside a static table, where nothing is taken from the groups."""
     assert found_by(ABSENT, ReferenceIncremental, static=frozenset("T")) == []
-    monkeypatch.setattr(view, "choices_that_are_there", without_what_went)
+    monkeypatch.setattr(feed_merge, "choices_that_are_there", without_what_went)
     assert len(found_by(ABSENT, ReferenceIncremental, static=frozenset("T"))) >= 9
 
 
