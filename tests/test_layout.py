@@ -43,7 +43,7 @@ FOLDER_MAX_MODULES = 15
 LARGER = {
     "mrql/translate": 48,  # a file for each construct of the language
     "runtime/spark/io": 24,  # a file for each format, and what they share
-    "runtime/spark/expressions": 22,  # a file for each kind of functions and values in SQL
+    "runtime/spark/expressions": 24,  # a file for each kind of functions and values in SQL
     "algebra/functions": 28,  # a file for each kind of functions
     "mrql/api": 16,  # what a view does, a file for each part of it
     "mrql/parser": 18,  # a file for each part of the grammar

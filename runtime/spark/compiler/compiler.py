@@ -60,6 +60,7 @@ from mrql.runtime.spark.compiler.single_values import listed
 from mrql.runtime.spark.compiler.trace import trace
 from mrql.runtime.spark.compiler.windows import is_over_rows, over_rows
 from mrql.runtime.spark.expressions.casts import cast
+from mrql.runtime.spark.expressions.conditions import condition_sql
 from mrql.runtime.spark.expressions.expressions import Environment, Expressions
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, bind, part, quote, with_columns
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, flat, null_of, union
@@ -217,7 +218,7 @@ class RelationCompiler:
 
     def condition(self, condition: Term, env: Environment) -> str:
         """A condition on the rows of a frame."""
-        sql = self.expressions.condition(condition, env)
+        sql = condition_sql(self.expressions, condition, env)
         return placed(sql) if may_fail(condition) else sql
 
     def kept_by(self, condition: Term, frame: Frame, env: Environment) -> Frame:

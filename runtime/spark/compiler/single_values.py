@@ -39,6 +39,7 @@ from mrql.runtime.spark.compiler.trace import trace
 from mrql.runtime.spark.expressions.aggregates import total_sql
 from mrql.runtime.spark.expressions.layout import Atom, Layout, quote, to_sql
 from mrql.runtime.spark.expressions.literals import place
+from mrql.runtime.spark.expressions.reductions import folded_sql, reduced_sql
 from mrql.runtime.spark.expressions.sorting import taken_sql
 from mrql.runtime.spark.relation.frame import Frame, as_a_bag, expanded, flat
 from mrql.runtime.spark.relation.relation import Relation
@@ -109,7 +110,7 @@ def total(compiler: TermCompiler, monoid: Aggregate, t: Type, frame: Frame, at: 
     """A total aggregation: one row, also over nothing."""
     element = Single(Var("x", frame.value.type))
     share, narrow = (
-        compiler.expressions.reduce(monoid, t, element, {"x": frame.value}),
+        reduced_sql(compiler.expressions, monoid, t, element, {"x": frame.value}),
         is_narrow(Reduce(monoid, element)),
     )
     name = compiler.fresh()
@@ -120,7 +121,7 @@ def total(compiler: TermCompiler, monoid: Aggregate, t: Type, frame: Frame, at: 
 def folded(compiler: TermCompiler, fold: Fold, whole: Frame) -> Frame:
     """The one row of a reduction with a monoid of the query, over all elements as one array."""
     name = compiler.fresh()
-    df = whole.df.select(f"{compiler.expressions.fold(fold, to_sql(whole.value))} AS {name}")
+    df = whole.df.select(f"{folded_sql(compiler.expressions, fold, to_sql(whole.value))} AS {name}")
     return Frame(df, Atom(quote(name), fold.type))
 
 

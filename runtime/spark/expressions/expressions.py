@@ -12,18 +12,15 @@ from itertools import count
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.integer_ranges import has_one_at_most, is_narrow
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import bound_names, free_vars
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluation.lookup import key_in_words
-from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.evaluation.recursive_functions import calls_python, own_python_functions
-from mrql.algebra.functions import argument_types
 from mrql.algebra.functions.function import resolved
 from mrql.algebra.functions.operators import only_sql
 from mrql.algebra.functions.recursive_data import Folding
-from mrql.algebra.monoids import PRODUCT, SUM, Aggregate, BagUnion, Fold, ListAppend
+from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -32,7 +29,6 @@ from mrql.algebra.terms import (
     Get,
     GroupBy,
     If,
-    Lambda,
     Let,
     ListOf,
     Lit,
@@ -58,27 +54,22 @@ from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions import (
     decimal_sums,
     json_variant,
-    long_products,
     number_text,
     recursive_data,
     running,
     sorting,
     xml,
 )
-from mrql.runtime.spark.expressions.aggregates import added_sql, combine_sql, unit_sql, zero_sql
-from mrql.runtime.spark.expressions.canonical_order import in_order, let
-from mrql.runtime.spark.expressions.casts import canonical, cast, cast_array, has_null
-from mrql.runtime.spark.expressions.decimal_parts import in_parts
+from mrql.runtime.spark.expressions.casts import cast, cast_array, has_null
+from mrql.runtime.spark.expressions.conditions import COMPARISONS, compared_sql, condition_sql, connective
 from mrql.runtime.spark.expressions.grouping import KeyedArray, co_grouped_sql, grouped_sql, keys_sql
-from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, bind, label, part, sql_type, to_sql
-from mrql.runtime.spark.expressions.literals import has_place, literal_sql, place, value_sql
+from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, bind, label, part, sql_type, to_sql
+from mrql.runtime.spark.expressions.literals import literal_sql, place, value_sql
 from mrql.runtime.spark.expressions.loops import repeat_sql
 from mrql.runtime.spark.expressions.python_udf import constant, over_columns
+from mrql.runtime.spark.expressions.reductions import folded_sql, reduced_sql
 
 Environment = Mapping[str, Layout]
-
-COMPARISONS = {f.name: f.name for f in (fn.EQ, fn.NE, fn.LT, fn.LE, fn.GT, fn.GE)}
-"""Compiled here, since they look into tuples and bags; so is `has_null`."""
 
 
 class Expressions:
@@ -127,9 +118,9 @@ class Expressions:
             case Let(pattern, value, body):
                 return self.value(body, {**env, **bind(pattern, self.value(value, env))})
             case Reduce(Aggregate() as monoid, source):
-                return Atom(self.reduce(monoid, term.type, source, env), term.type)
+                return Atom(reduced_sql(self, monoid, term.type, source, env), term.type)
             case Reduce(Fold() as fold, source):
-                return Atom(self.fold(fold, self.array(source, env)), term.type)
+                return Atom(folded_sql(self, fold, self.array(source, env)), term.type)
             case Repeat():
                 return Atom(repeat_sql(self, term, env), term.type)
             case _:
@@ -166,7 +157,7 @@ class Expressions:
                 return f"parse_json({self.sql(term, env)})"
 
     def choice(self, term: If, env: Environment) -> Layout:
-        condition, key = self.condition(term.condition, env), key_in_words(term)
+        condition, key = condition_sql(self, term.condition, env), key_in_words(term)
         then, otherwise = (
             to_sql(cast(value, branch.type, term.type, ""))
             for branch, value in (
@@ -183,27 +174,13 @@ class Expressions:
             return self.value(term, env)
         return Atom(only_sql(self.array(term.args[0], env), self.sql(key, env), place(term.span)), term.type)
 
-    def condition(self, term: Term, env: Environment) -> str:
-        """A term as a condition, where missing counts as false, so that comparisons need no care for nulls."""
-        if self.in_python(term):
-            return self.sql(term, env)
-        match term:
-            case Prim(function, (a, b)) if function in (fn.AND, fn.OR):
-                left, right = self.condition(a, env), self.condition(b, env)
-                # A missing left side of AND does not keep Spark from evaluating the right one.
-                return _connected(function, left, right, in_turn=_may_fail(b, right))
-            case Prim(function, (a, b)) if function == fn.EQ:
-                return self.compare(term, env, exact=False)
-            case _:
-                return self.sql(term, env)
-
     def prim(self, term: Prim, env: Environment) -> Layout:
         function = term.function
         if function == fn.TRACE:
             hint = "trace a whole collection, or use --engine reference"
             raise UserError("`trace` of what is different for each row prints nothing on Spark", term.span, hint)
         if function.name in COMPARISONS:
-            return Atom(self.compare(term, env, exact=True), ty.BOOL, False)
+            return Atom(compared_sql(self, term, env, exact=True), ty.BOOL, False)
         if function == fn.HAS_NULL:
             return Atom(has_null(self.value(term.args[0], env)), ty.BOOL, False)
         if function == fn.IS_NULL:
@@ -221,7 +198,7 @@ class Expressions:
         if function == fn.MEMBER:
             return Atom(json_variant.text(self.variant(term, env), self.fresh), ty.ANY)
         if function in (fn.AND, fn.OR):
-            return self.connective(term, env)
+            return connective(self, term, env)
         if function == fn.AT and (first := sorting.first_sql(self, term, env)) is not None:
             return Atom(first, term.type)
         found = resolved(function, tuple(arg.type for arg in term.args))
@@ -243,39 +220,6 @@ class Expressions:
         if isinstance(term.type, ty.DecimalType):
             made = f"CAST({made} AS {place(term.span)}{sql_type(term.type)})"  # which it is, but for roundings
         return Atom(made, term.type)
-
-    def connective(self, term: Prim, env: Environment) -> Atom:
-        """AND and OR as values, of which the right side is not evaluated where the left one decides.
-
-        Spark evaluates what both sides have in common beforehand, but for what only a branch of an `if` has.
-        """
-        sides = [self.value(side, env) for side in term.args]
-        missing = any(atom.missing for side in sides for atom in atoms(side))
-        left, right = map(to_sql, sides)
-        in_turn = _may_fail(term.args[1], right)
-        if not (in_turn and missing):
-            made = _connected(term.function, left, right, in_turn=in_turn)
-        elif term.function == fn.AND:
-            made = let(self.fresh, left, lambda x: f"if(NOT {x}, false, {x} AND {right})")
-        else:
-            made = let(self.fresh, left, lambda x: f"if({x}, true, {x} OR {right})")
-        return Atom(made, term.type, missing)
-
-    def compare(self, term: Prim, env: Environment, *, exact: bool) -> str:
-        """A comparison. With `exact` it is false, and not missing, where a side is missing."""
-        types = argument_types(term.function, [arg.type for arg in term.args])
-        sides = [cast(self.value(a, env), a.type, t, "") for a, t in zip(term.args, types, strict=True)]
-        operator = COMPARISONS[term.function.name]
-        left, right = (to_sql(canonical(self, side)) for side in sides)
-        if types[0] != types[1]:
-            left, right = in_parts(left, right, types)
-        elif isinstance(types[0], ty.Basic | ty.BagType | ty.ListType | ty.Nothing):
-            compared = f"({left} {operator} {right})"
-            needed = exact and any(atom.missing for side in sides for atom in atoms(side))
-            return f"coalesce({compared}, false)" if needed else compared
-        # Spark compares structs with their missing parts as values; here such a comparison is false.
-        present = " AND ".join(f"NOT {has_null(side)}" for side in sides)
-        return f"({present} AND ({left} {operator} {right}))"
 
     # --- collections as arrays ----------------------------------------------------------------
 
@@ -305,7 +249,7 @@ class Expressions:
                 return sorting.taken_sql(self.array(source, env), self.sql(n, env))
             case If(condition, then, otherwise):
                 sides = [cast_array(self.array(side, env), side.type, term.type) for side in (then, otherwise)]
-                return f"if({self.condition(condition, env)}, {sides[0]}, {sides[1]})"
+                return f"if({condition_sql(self, condition, env)}, {sides[0]}, {sides[1]})"
             case Let(pattern, value, body):
                 return self.array(body, {**env, **bind(pattern, self.value(value, env))})
             case Reduce(BagUnion() | ListAppend(), source):
@@ -326,7 +270,7 @@ class Expressions:
         if isinstance(body, If) and isinstance(body.otherwise, Empty):
             y = self.fresh()
             guard_env = {**env, **bind(param, Atom(y, item))}
-            source = f"filter({source}, {y} -> {self.condition(body.condition, guard_env)})"
+            source = f"filter({source}, {y} -> {condition_sql(self, body.condition, guard_env)})"
             body = body.then
         if isinstance(body, Single):
             return f"transform({source}, {x} -> {self.sql(body.item, inner)})"
@@ -344,78 +288,9 @@ class Expressions:
             case source, param:
                 return self.array(source, env), param, element_type(source)
 
-    def reduce(self, monoid: Aggregate, t: Type, source: Term, env: Environment, at: str = "") -> str:
-        """`reduce(⊕, e)` of a nested collection: by structure where e is built, by `aggregate` where it is given."""
-        match source:
-            case Empty():
-                return zero_sql(monoid, t)
-            case Single(item):
-                return unit_sql(monoid, t, cast(self.value(item, env), item.type, t, ""))
-            case If(condition, then, otherwise):
-                parts = [self.reduce(monoid, t, part, env) for part in (then, otherwise)]
-                return f"if({self.condition(condition, env)}, {parts[0]}, {parts[1]})"
-            case _ if monoid == SUM and (not ty.is_integral(t) or not is_narrow(Reduce(monoid, source))):
-                return added_sql(t, self.shares(SUM, t, source, env), self.fresh, at)
-            case _ if monoid == PRODUCT and t == ty.LONG:
-                return long_products.of_array(self.shares(PRODUCT, t, source, env), self.fresh, at)
-            case Union(left, right):
-                parts = [self.reduce(monoid, t, part, env) for part in (left, right)]
-                return combine_sql(monoid, parts[0], parts[1], place(source.span))
-            case CMap(Lambda(_, body)):
-                array, param, element = self.elements(source, env)
-                x, acc = self.fresh(), self.fresh("a")
-                scope = {**env, **bind(param, Atom(x, element))}
-                step = combine_sql(monoid, acc, self.reduce(monoid, t, body, scope), "")
-                return f"aggregate({array}, {zero_sql(monoid, t)}, ({acc}, {x}) -> {step})"
-            case _:
-                x, acc = self.fresh(), self.fresh("a")
-                share = unit_sql(monoid, t, cast(Atom(x, element_type(source)), element_type(source), t, ""))
-                step = combine_sql(monoid, acc, share, "")
-                return f"aggregate({self.array(source, env)}, {zero_sql(monoid, t)}, ({acc}, {x}) -> {step})"
-
-    def shares(self, monoid: Aggregate, t: Type, source: Term, env: Environment) -> str:
-        """What a sum adds up, or a product multiplies, as an array of numbers of its type."""
-        match source:
-            case CMap(Lambda(_, body)) if has_one_at_most(body):
-                array, param, item = self.elements(source, env)
-                x = self.fresh()
-                scope = {**env, **bind(param, Atom(x, item))}
-                return f"transform({array}, {x} -> {self.reduce(monoid, t, body, scope)})"
-            case _:
-                x, item = self.fresh(), element_type(source)
-                share = unit_sql(monoid, t, cast(Atom(x, item), item, t, ""))
-                return f"transform({self.array(source, env)}, {x} -> {share})"
-
-    def fold(self, fold: Fold, array: str) -> str:
-        """`reduce(⊕, e)` with a `⊕` of the query, over an array, in the order of the values; missing elements are its
-        zero."""
-        elements = Var(self.fresh(), ty.BagType(fold.type))
-        if self.in_python(reduced := Reduce(fold, elements)):
-            return to_sql(self.python(reduced, {elements.name: Atom(array, elements.type)}))
-        x, acc = self.fresh(), self.fresh("a")
-        zero = f"CAST({self.sql(fold.zero, {})} AS {sql_type(fold.type)})"
-        share = Atom(f"coalesce({x}, {zero})", fold.type)
-        pair = Struct(((label(0), Atom(acc, fold.type)), (label(1), share)), ty.TupleType((fold.type, fold.type)))
-        step = self.sql(fold.combine.body, bind(fold.combine.param, pair))
-        ordered = in_order(array, elements.type, self.fresh)
-        return f"aggregate({ordered}, {zero}, ({acc}, {x}) -> CAST({step} AS {sql_type(fold.type)}))"
-
     def group_by(self, source: Term, env: Environment) -> str:
         return grouped_sql(self, KeyedArray(self.array(source, env), pair_type(source)[0]))
 
     def co_group(self, term: CoGroup, env: Environment) -> str:
         left, right = (KeyedArray(self.array(side, env), pair_type(side)[0]) for side in (term.left, term.right))
         return co_grouped_sql(self, left, right, pair_type(term)[0])
-
-
-def _connected(function: fn.Function, left: str, right: str, *, in_turn: bool) -> str:
-    """AND or OR of two conditions; `in_turn` the right one is evaluated where the left one does not decide alone."""
-    is_and = function == fn.AND
-    if not in_turn:
-        return f"({left} {'AND' if is_and else 'OR'} {right})"
-    return f"if({left}, {right}, false)" if is_and else f"if({left}, true, {right})"
-
-
-def _may_fail(term: Term, sql: str) -> bool:
-    """Whether a term may fail by itself, or by what stands for a name in it, as for a sum that is read from columns."""
-    return may_fail(term) or has_place(sql)

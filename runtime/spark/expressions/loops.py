@@ -20,6 +20,7 @@ from mrql.algebra.terms import Lit, Repeat, Term
 from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions.canonical_order import Fresh, let
 from mrql.runtime.spark.expressions.casts import canonical
+from mrql.runtime.spark.expressions.conditions import condition_sql
 from mrql.runtime.spark.expressions.layout import Atom, bind, labels, quote, record_sql, sql_type, to_sql
 from mrql.runtime.spark.expressions.literals import place
 
@@ -72,7 +73,7 @@ def _while(expressions: Expressions, term: Repeat, first: str, limit: str, most:
             goes_on = f"NOT ({sides[0]} <=> {sides[1]})"
         else:
             inner = {**env, **bind(term.function.param, after)}
-            goes_on = f"coalesce({expressions.condition(term.condition, inner)}, false)"
+            goes_on = f"coalesce({condition_sql(expressions, term.condition, inner)}, false)"
         state = f"named_struct('v', {new}, 'more', {goes_on})"
         return f"transform(array({_step(expressions, term, value, env)}), {new} -> {state})[0]"
 

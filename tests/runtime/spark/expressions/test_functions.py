@@ -24,7 +24,8 @@ from mrql.algebra.values.values import Bag, Record, Value, close, same
 from mrql.jobs.batch import SparkBatchJob
 from mrql.output.tables import show_value
 from mrql.runtime.spark.expressions import xml
-from mrql.runtime.spark.expressions.expressions import COMPARISONS, Expressions
+from mrql.runtime.spark.expressions.conditions import COMPARISONS
+from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import Atom, part, quote
 from mrql.runtime.spark.io.collect import collect_value
