@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from copy import deepcopy
@@ -16,10 +14,11 @@ from mrql.api.arguments import kind_of, must_be_a_receiver
 from mrql.api.collected_batch import CollectedBatch, Given
 from mrql.api.delta import Delta
 from mrql.api.following import Following, must_be_a_trigger
-from mrql.api.frames import Rows, with_weights
-from mrql.api.notebook import SHOWN_MAX_BATCHES, AppliedBatch, Drawing, drawing_of, print_text, view_html, view_repr
+from mrql.api.frames import Rows
+from mrql.api.notebook import AppliedBatch, Drawing, drawing_of, print_text, view_html, view_repr
 from mrql.api.source_query import Pace, SourceLoop, SourceQuery
 from mrql.api.sources import FollowedSource
+from mrql.api.view_batches import ViewBatches
 from mrql.api.view_streams import ViewStreams
 from mrql.api.view_writer import ViewWriter
 from mrql.explain import explain_trace
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from mrql.rewrite.passes import Trace
     from mrql.runtime.engine.residual import Residual
     from mrql.runtime.engine.sizes import StateSize
-    from mrql.runtime.spark.batch_result import BatchResult
     from mrql.runtime.spark.durable_view import DurableView
     from mrql.runtime.spark.relation.frame import Frame
     from mrql.runtime.spark.view import SparkView
@@ -61,16 +59,10 @@ class View:
         self._view = view
         self._durable = durable
         self._streams = ViewStreams(query, view.spark, view.columns, tables, keyed, insert_only)
-        self._change_feed = change_feed
         self._trace = trace
         self._following: list[Following] = []
-        self._applied: deque[AppliedBatch] = deque(maxlen=SHOWN_MAX_BATCHES)
+        self._batches = ViewBatches(query, view, durable, change_feed=change_feed)
         self._drawing: Drawing | None = None
-        self._is_delivering = False
-        self._offsets = {} if durable is None else durable.offsets
-        self._batches = 0 if durable is None else durable.commits.next_batch
-        self._arrived = frozenset() if durable is None else durable.commits.arrived
-        """The streams of which rows have come."""
 
     @classmethod
     def open(cls, checkpoint: object, *_: object, **__: object) -> Never:
@@ -130,8 +122,8 @@ class View:
             frames = self._streams.frames(given)
             streams = dict(given).keys()
             new = {} if offset is None else dict.fromkeys(streams, as_json(offset))
-            if offset is not None and not is_due(as_json(offset), streams, self._offsets):
-                return self._no_changes()
+            if offset is not None and not is_due(as_json(offset), streams, self._batches.offsets):
+                return self._batches.no_changes()
             return self._apply_frames(frames, new, deliver)
 
     def _apply_frames(self, frames: Mapping[str, Frame], new: Mapping[str, Any], deliver: Any) -> DataFrame:
@@ -139,18 +131,10 @@ class View:
 
         Raises: UserError, EngineError as `apply`.
         """
-        must_be_a_receiver(deliver)
-        self._must_not_be_delivering("apply it when `apply` has returned")
-        put = None if deliver is None else self._putting(deliver)
-        durable, start = self._durable, time.monotonic()
-        changes = self._view.apply(frames, put) if durable is None else durable.apply(frames, new, put)
-        self._offsets |= new
-        self._arrived |= frames.keys()
-        self._applied.append(AppliedBatch(self._batches, (time.monotonic() - start) * 1000))
-        self._batches += 1
+        changes = self._batches.apply(frames, new, deliver)
         if self._drawing is not None and not self._drawing.draw(self):
             self._drawing = None
-        return self._as_told(changes, self._batches - 1)
+        return changes
 
     def for_each_batch(
         self,
@@ -183,7 +167,7 @@ class View:
                 deltas = {feed: df} if isinstance(feed, str) else _by_stream(feed(df))
                 with self._view.lock:
                     # A batch without rows of a stream is one of the stream, too.
-                    others = dict.fromkeys(fed_by(query, self._offsets) - deltas.keys(), Delta())
+                    others = dict.fromkeys(fed_by(query, self._batches.offsets) - deltas.keys(), Delta())
                     self.apply(offset=batch_of_query(query, number), deliver=deliver, **deltas, **others)
             finally:
                 df.unpersist()
@@ -266,13 +250,13 @@ class View:
             return None
         pace = Pace.of(trigger, self._view.spark)
         root = None if self._durable is None else self._durable.commits.store.root
-        feed = self._streams.feed(sources, self._offsets, self._arrived, root)
+        feed = self._streams.feed(sources, self._batches.offsets, self._batches.arrived, root)
 
         def take(batch: Batch, offsets: Mapping[str, Any]) -> int:
-            feed.must_be_where_it_was(self._offsets)
+            feed.must_be_where_it_was(self._batches.offsets)
             with feed.naming_files(batch):
                 self._apply_frames(self._streams.read(feed, batch), offsets, deliver)
-            return self._batches - 1
+            return self._batches.count - 1
 
         return SourceLoop(feed, pace, take, following.taking, lambda: self._view.is_mine)
 
@@ -284,53 +268,22 @@ class View:
                 hint = "`stop` of what `follow` has returned ends it; a union of two DataFrames is one"
                 raise UserError(f"`{name}` is followed already", hint=hint)
 
-    def _putting(self, deliver: Callable[[DataFrame, int], object]) -> Callable[[BatchResult], None]:
-        number = self._batches
-
-        def put(result: BatchResult) -> None:
-            self._is_delivering = True
-            try:
-                deliver(self._as_told(result.lazily(result.changes), number), number)
-            finally:
-                self._is_delivering = False
-
-        return put
-
-    def _must_not_be_delivering(self, hint: str) -> None:
-        """Raises: UserError when it is called by what a batch is delivered to, which does not count yet."""
-        if self._is_delivering and self._view.is_mine:
-            raise UserError("the view is at a batch", hint=hint)
-
-    def _no_changes(self) -> DataFrame:
-        """What `apply` returns where there was nothing to do."""
-        from mrql.runtime.spark.io.answer_rows import no_changes
-
-        return self._as_told(no_changes(self._view.answer()), self._batches)
-
-    def _as_told(self, changes: DataFrame, number: int) -> DataFrame:
-        """The changes of a batch as whoever uses the view has them."""
-        from mrql.runtime.spark.io.answer_rows import change_feed, rows_alone
-
-        if self._change_feed:
-            return change_feed(changes, self._query.type, number)
-        return with_weights(rows_alone(changes, self._query.type, weighted=True))
-
     # --- what there is ------------------------------------------------------------------------
 
     @property
     def offsets(self) -> dict[str, Any]:
         """The last offset of each stream that was given one; with a checkpoint, of those that are committed."""
-        return deepcopy(self._offsets)
+        return deepcopy(self._batches.offsets)
 
     @property
     def batches(self) -> int:
         """How many batches were applied; with a checkpoint, since there is that."""
-        return self._batches
+        return self._batches.count
 
     @property
     def recent(self) -> tuple[AppliedBatch, ...]:
         """The last batches that were applied here, and how long each took: some dozens at most."""
-        return tuple(self._applied)
+        return tuple(self._batches.recent)
 
     @property
     def sizes(self) -> dict[str, StateSize]:
@@ -394,7 +347,7 @@ class View:
 
         Raises: UserError when it is called by what a batch is delivered to.
         """
-        self._must_not_be_delivering("close it when `apply` has returned")
+        self._batches.must_not_be_delivering("close it when `apply` has returned")
         with ExitStack() as ending:  # all of it, whatever goes wrong with a part
             ending.callback(self._view.close if self._durable is None else self._durable.close)
             for following in self._following:
