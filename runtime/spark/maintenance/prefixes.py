@@ -1,4 +1,4 @@
-"""The first elements of a large order, and some more, from one batch to the next (`rewrite/plan/first_elements.py`).
+"""The first elements of a large order, and some more, from one batch to the next (`rewrite/plan/delta_rules.py`).
 
 What is kept belongs to the state after a batch. It is made when the answer is asked for: from what there was after the
 batch before, or of the whole where that is not there, as after a batch whose answer nobody has asked for. So a batch
@@ -13,7 +13,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.terms import Lit, Take, Term, Var
-from mrql.rewrite.plan.first_elements import FirstElements
+from mrql.rewrite.plan.delta_rules import FirstElements
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.compiler.order import order
 from mrql.runtime.spark.expressions.casts import canonical

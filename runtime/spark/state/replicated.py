@@ -18,7 +18,7 @@ from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import PARTITIONS
 from mrql.runtime.spark.state.block_index import PLACE, PartitionedRows
 
-COPIES_MAX = 16
+REPLICATED_MAX_COPIES = 16
 """A change is written so many times at most. A broadcast writes it once for each machine."""
 
 WANTED = f"{PLACE}_wanted"
@@ -31,7 +31,7 @@ def replicated(plans: Plans, change: Relation, state: Relation) -> tuple[Relatio
     """A change in as many copies as a state has partitions, and the state, to be joined on `SAME_PLACE` as well; None
     where it has too many, or others than what is planned now."""
     partitions = int(plans.settings.get(PARTITIONS, 1))
-    if not 1 < partitions <= COPIES_MAX:
+    if not 1 < partitions <= REPLICATED_MAX_COPIES:
         return None
     places = f"array({', '.join(map(str, jvm.places(plans.spark, partitions)))})"
     own = state.select("*", f"element_at({places}, spark_partition_id() + 1) AS {PLACE}")

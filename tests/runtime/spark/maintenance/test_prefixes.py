@@ -19,7 +19,7 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.plan.first_elements import first_elements
+from mrql.rewrite.plan.delta_rules import first_elements
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.maintenance import prefixes
