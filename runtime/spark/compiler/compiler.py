@@ -64,7 +64,6 @@ from mrql.runtime.spark.expressions.conditions import condition_sql
 from mrql.runtime.spark.expressions.expressions import Environment, Expressions
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, bind, part, quote, with_columns
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, flat, null_of, union
-from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
 
 PARALLEL_RANGE_MIN_ELEMENTS = 10_000
@@ -83,10 +82,8 @@ class RelationCompiler:
         sources: Mapping[str, Frame],
         columns: ColumnNames | None = None,
         kept: LoopCheckpoints | None = None,
-        plans: Plans | None = None,
     ) -> None:
         self.spark = spark
-        self.plans = plans
         self.sources = dict(sources)
         self.columns = columns or ColumnNames()
         self.kept = kept or LoopCheckpoints()
@@ -156,7 +153,7 @@ class RelationCompiler:
 
     def rows(self, term: Term, more: Mapping[str, Frame], columns: ColumnNames, kept: LoopCheckpoints) -> Frame:
         """The rows of a bag, or the one row of another value, over more sources; loops in the term lie in `kept`."""
-        inner = RelationCompiler(self.spark, {**self.sources, **more}, columns, kept, self.plans)
+        inner = RelationCompiler(self.spark, {**self.sources, **more}, columns, kept)
         inner.names.taken |= self.names.taken
         return inner.bag(term) if isinstance(term.type, ty.BagType) else inner.one(term)
 

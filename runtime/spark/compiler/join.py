@@ -31,7 +31,6 @@ from mrql.runtime.spark.expressions.layout import Layout, Struct, atoms, bind, p
 from mrql.runtime.spark.relation.frame import Frame, Side
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.state.lookup import narrowed_side
-from mrql.runtime.spark.state.replicated import SAME_PLACE, replicated
 
 
 def joined(compiler: TermCompiler, term: CMap) -> Frame:
@@ -51,7 +50,7 @@ def joined(compiler: TermCompiler, term: CMap) -> Frame:
         keyed(compiler, frame, key_type, joins=True) for frame in (left, right)
     )
     plain = drops_null_keys(source.left) or drops_null_keys(source.right)
-    df = _join(compiler, left, right, _equal(left_key, right_key, plain=plain), in_place=in_place)
+    df = _join(left, right, _equal(left_key, right_key, plain=plain), in_place=in_place)
     for side in sides:
         df = side.opened(df)
     x, y = compiler.names.fresh("x"), compiler.names.fresh("y")
@@ -99,7 +98,7 @@ def _equal(left: Layout, right: Layout, *, plain: bool) -> str:
     return " AND ".join(f"{a.sql} {'=' if plain or not (a.missing and b.missing) else '<=>'} {b.sql}" for a, b in pairs)
 
 
-def _join(compiler: TermCompiler, left: Frame, right: Frame, condition: str, *, in_place: bool) -> Relation:
+def _join(left: Frame, right: Frame, condition: str, *, in_place: bool) -> Relation:
     """An inner join; a batch's side, being small, is the one that a hash table is built from.
 
     Where the other side does not lie by the key of the join, the batch is brought to all of it. A small table that
@@ -115,21 +114,10 @@ def _join(compiler: TermCompiler, left: Frame, right: Frame, condition: str, *, 
     elif not condition:
         a, b = (a.broadcast(), b) if left.changes else (a, b.broadcast() if right.changes else b)
     elif left.changes:
-        return _met(compiler, a, b, condition, in_place=in_place)
+        a = a.hint("shuffle_hash") if in_place else a.broadcast()
     elif right.changes:
-        return _met(compiler, b, a, condition, in_place=in_place)
+        b = b.hint("shuffle_hash") if in_place else b.broadcast()
     return a.join(b, condition) if condition else a.cross(b)
-
-
-def _met(compiler: TermCompiler, change: Relation, state: Relation, condition: str, *, in_place: bool) -> Relation:
-    """A change with its partners: by the key of the join, or in all partitions of what lies otherwise."""
-    if in_place:
-        return change.hint("shuffle_hash").join(state, condition)
-    sides = None if compiler.plans is None else replicated(compiler.plans, change, state)
-    if sides is None:
-        return change.broadcast().join(state, condition)
-    copies, placed = sides
-    return copies.join(placed, f"{condition} AND {SAME_PLACE}")
 
 
 def drops_null_keys(term: Term) -> bool:

@@ -14,7 +14,6 @@ from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.expressions.expressions import Environment, Expressions
 from mrql.runtime.spark.expressions.layout import Layout
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
-from mrql.runtime.spark.relation.plan_cache import Plans
 
 
 class TermCompiler(Protocol):
@@ -26,8 +25,6 @@ class TermCompiler(Protocol):
     expressions: Expressions
     names: Names
     kept: LoopCheckpoints
-    plans: Plans | None
-    """Those of the view that the relations are for, if they are for one."""
     loops: list[tuple[Repeat, Term]]
     """The loops that were run, and the terms over the sources that their values lie in."""
 

@@ -247,7 +247,7 @@ class Deltas:
 
     def compiler(self, states: Mapping[str, Frame], columns: ColumnNames | None = None) -> RelationCompiler:
         """A compiler for terms over static tables and some frames."""
-        return RelationCompiler(self.spark, {**self.tables, **states}, columns, self.temporaries.loops, self.plans)
+        return RelationCompiler(self.spark, {**self.tables, **states}, columns, self.temporaries.loops)
 
     def _now(self) -> list[Snapshot]:
         return [state.snapshot() for state in self.states]

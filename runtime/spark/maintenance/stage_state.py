@@ -181,7 +181,7 @@ class StageState:
     def _compiler(self, sources: Mapping[str, Frame]) -> RelationCompiler:
         """A compiler over changes and over what is kept of inputs, whose rows may take others away."""
         changing = {name: retracting(frame) for name, frame in sources.items()}
-        return RelationCompiler(self.spark, {**self.tables, **changing}, self.columns, plans=self.plans)
+        return RelationCompiler(self.spark, {**self.tables, **changing}, self.columns)
 
     # --- merging ------------------------------------------------------------------------------
 

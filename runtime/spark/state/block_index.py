@@ -111,19 +111,11 @@ class PartitionedRows:
         return self.plans.spark
 
     @cached_property
-    def _planned(self) -> Any:
-        return self.plans.rdd(self.rows)
-
-    @property
-    def lies(self) -> bool:
-        """Whether there are as many partitions as the rows are said to lie in."""
-        return bool(self._planned.getNumPartitions() == self.partitions)
-
-    @property
     def rdd(self) -> Any:
         """Spark's handle of the rows."""
-        assert self.lies, "rows that lie elsewhere"
-        return self._planned
+        rdd = self.plans.rdd(self.rows)
+        assert rdd.getNumPartitions() == self.partitions, "rows that lie elsewhere"
+        return rdd
 
     @cached_property
     def shape(self) -> jvm.RowShape:
