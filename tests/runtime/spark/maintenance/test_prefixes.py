@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
+from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
 
@@ -225,3 +227,38 @@ def test_is_before_as_spark_sorts(spark: SparkSession) -> None:
         beside = bounds.selectExpr("*", f"dense_rank() OVER (ORDER BY {bound_order}) AS bound_rank")
         wrong = ranked.crossJoin(beside).where(f"({is_before(sort)}) <> (rank < bound_rank)")
         assert wrong.count() == 0, descending
+
+
+OTHERS = parse_type("{<K: long, M: decimal(10, 2), D: date, B: binary, L: [long], T: (long, string)>}")
+
+
+def other(number: int) -> Record:
+    """A row in which every type has values that are missing, and values that are alike."""
+    n = number % 7
+    parts: dict[str, Value] = {
+        "K": number,
+        "M": None if n == 0 else Decimal(n % 5) / 4 - 1,
+        "D": None if n == 1 else date(1, 1, 1 + n % 3),
+        "B": None if n == 2 else bytes([n % 3]),
+        "L": None if n == 3 else [n % 2, None, n],
+        "T": None if n == 4 else (n % 2, "x" * (n % 3)),
+    }
+    return Record(parts)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("by", ["M, D desc", "B desc", "L", "L desc", "T desc, M"])
+def test_orders_of_values_of_other_types(spark: SparkSession, by: str) -> None:
+    """What is missing comes first, or last where the order descends, in a bound as in Spark's order."""
+    order = ", ".join(f"o.{column}" for column in by.split(", "))
+    query = mrql.compile(f"select (o.K, o.M, o.T) from o in O order by {order} limit 3", O=OTHERS)
+    there: list[Value] = []
+    with short() as made, query.view(spark) as view:
+        for batch in range(5):
+            come, gone = [other(n) for n in range(6 * batch, 6 * batch + 6)], there[: 3 * (batch > 1)]
+            there = there[len(gone) :] + come
+            deleted = to_dataframe(spark, gone, OTHERS) if gone else None
+            view.apply(O=mrql.Delta(to_dataframe(spark, come, OTHERS), deleted))
+            found, expected = collect_value(view.answer(), query.type), evaluate(query.term, {"O": Bag(there)})
+            assert close(found, expected), f"batch {batch}: {show_value(found)}, not {show_value(expected)}"
+    assert "followed" in made
