@@ -28,18 +28,8 @@ from mrql.algebra.notation.type_printer import show_type
 from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
 from mrql.rewrite.analysis.multilinear import DeltaForm
-from mrql.rewrite.plan.cost import (
-    Cost,
-    Work,
-    bag_work,
-    change_work,
-    groups_work,
-    join_work,
-    limit_work,
-    most,
-    table_join_work,
-)
-from mrql.rewrite.plan.delta_rules import DeltaRules, FirstElements, Rule, delta_rules, first_elements
+from mrql.rewrite.plan.cost import Cost, Work, bag_work, change_work, groups_work, join_work, most, table_join_work
+from mrql.rewrite.plan.delta_rules import DeltaRules, Rule, delta_rules, first_elements
 from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
 from mrql.rewrite.plan.labels import component_names, feed_name, input_names, joined_tables, listed, sign
 from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
@@ -155,8 +145,6 @@ class Circuit:
     operators: tuple[Operator, ...]
     answer: DeltaRules
     """How the answer follows the states."""
-    first: FirstElements | None
-    """How it does where it is the first elements of an order, if those can be followed alone."""
     derived: Mapping[str, DeltaRules]
     """How the derived streams do, by their names."""
     starts: Mapping[str, DeltaRules]
@@ -224,15 +212,14 @@ def circuit_of(plan: Plan) -> Circuit:
 def _circuit_of(plan: Plan) -> Circuit:
     stages = plan.stages
     parts = [part for loop in plan.feedbacks for part in loop.parts]
-    answer = delta_rules(plan.answer, stages)
+    answer = attrs.evolve(delta_rules(plan.answer, stages), first=first_elements(plan.answer, stages))
     derived = {each.name: delta_rules(each.term, stages) for each in plan.derived}
     starts = {part.fed.name: delta_rules(part.start, stages) for part in parts}
     values = {part.fed.name: delta_rules(part.value, stages) for part in parts}
     carried = frozenset[str]().union(*map(plan.inside, plan.feedbacks))
     access = {stage.name: _access(stage, plan, carried) for stage in stages}
-    first = first_elements(plan.answer, stages)
-    operators = tuple(_operators(plan, answer, first, derived, values, access))
-    return Circuit(plan, operators, answer, first, derived, starts, values, access)
+    operators = tuple(_operators(plan, answer, derived, values, access))
+    return Circuit(plan, operators, answer, derived, starts, values, access)
 
 
 def _access(stage: Stage, plan: Plan, carried: frozenset[str]) -> Access:
@@ -248,7 +235,6 @@ def _access(stage: Stage, plan: Plan, carried: frozenset[str]) -> Access:
 def _operators(
     plan: Plan,
     answer: DeltaRules,
-    first: FirstElements | None,
     derived: Mapping[str, DeltaRules],
     values: Mapping[str, DeltaRules],
     access: Mapping[str, Access],
@@ -281,8 +267,7 @@ def _operators(
         if recursion is not None and recursion.name not in said:
             said.add(recursion.name)
             yield _made(recursion.name, OperatorKind.DIFFERENTIATE, derived[recursion.name], plan)
-    made = _made("answer", OperatorKind.ANSWER, answer, plan)
-    yield made if first is None else attrs.evolve(made, works=(limit_work(first.stage.name),))
+    yield _made("answer", OperatorKind.ANSWER, answer, plan)
 
 
 def _source(name: str, t: Type, plan: Plan) -> Operator:

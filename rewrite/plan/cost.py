@@ -245,13 +245,6 @@ def change_work(what: str, rules: DeltaRules, plan: Plan) -> Work:
     return Work(what, cost, cost, why)
 
 
-def limit_work(state: str) -> Work:
-    """To say what the first elements of an order over a state are, which can be followed alone."""
-    why = f"a limit is over all of {state}, not over a key of it"
-    followed = "of a large one Spark follows the first elements, and reads all of it when too many of these have gone"
-    return Work("the answer", Cost.STATE, Cost.STATE, Reason(f"{why}; {followed}", f"a limit over all of {state}"))
-
-
 def _change(rules: DeltaRules, stages: list[Stage]) -> tuple[Cost, Reason]:
     if not stages:
         return Cost.DELTA, Reason("no stream is read: the answer does not change")
@@ -267,6 +260,8 @@ def _change(rules: DeltaRules, stages: list[Stage]) -> tuple[Cost, Reason]:
     compared = (
         f"what each element of {name} gives is compared with what it gave, where it lies"
         if found.rule is Rule.ELEMENTS
+        else "of a large one Spark follows the first elements, and reads all of it when too many of these have gone"
+        if rules.first is not None
         else "the answers before and after the batch are compared whole"
     )
     why = _why_whole(term, stages)

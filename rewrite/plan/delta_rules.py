@@ -82,6 +82,8 @@ class DeltaRules:
     """The one stage that it is over, where a key of it has one element at most."""
     tells_apart: bool
     """Whether what different elements give differs, where elements are compared."""
+    first: FirstElements | None = None
+    """Of an answer, the first elements of an order that it is, where those are followed alone."""
 
     def of(self, changed: Collection[str]) -> DeltaRule:
         """The rule where these stages, and maybe others that the term is not over, have changed."""

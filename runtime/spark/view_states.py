@@ -61,7 +61,7 @@ class ViewStates:
         self.transaction = Transaction(self.snapshots())
         """The last batch, or the one that is being applied."""
         self.deltas = Deltas(self.circuit, spark, plans, tables, columns, self.stages, self.transaction.temporaries)
-        self.first = None if self.circuit.first is None else Prefixes(self.circuit.first, self.deltas)
+        self.first = None if self.circuit.answer.first is None else Prefixes(self.circuit.answer.first, self.deltas)
         """What is kept of an answer that is the first elements of an order."""
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
         """What is fed back of each loop that is carried over."""

@@ -26,9 +26,9 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.state import compaction
 from tests.rewrite.incremental.test_theorems import compiled
-from tests.runtime.spark.test_equivalence import deltas_of
 from tests.support.histories import Batch
 from tests.support.incremental_cases import CONSTRUCTS, STREAMS, Construct
+from tests.support.on_spark import deltas_of
 from tests.support.planning import planned
 from tests.support.queries import STREAMS as ANY
 from tests.support.queries import histories, queries, streams_of
@@ -107,7 +107,7 @@ def assert_engines_agree_on_trust(
         for batch, is_wrong in zip(history, wrong, strict=False):
             chosen = doubled(batch) if is_wrong else batch
             refused = refusal(lambda chosen=chosen: reference.apply(chosen.changes()))
-            assert refusal(lambda chosen=chosen: view.apply(**deltas_of(spark, chosen))) is refused
+            assert refusal(lambda chosen=chosen: view.apply(**deltas_of(spark, chosen, ANY))) is refused
             if is_wrong or refused is not None:
                 return
             assert close(collect_value(view.answer(), query.type), reference.answer())

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
-from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -17,7 +16,9 @@ from pyspark import SparkContext, StorageLevel
 from pyspark.sql import DataFrame
 
 from mrql.algebra.errors import UserError
+from mrql.runtime.sources.arrived import Seen
 from mrql.runtime.spark import jvm
+from mrql.runtime.spark.io.paths import path_of
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.session.jvm_exit import unless_stopped
 
@@ -39,9 +40,8 @@ class HeldTables:
     """The tables that one view holds."""
 
     tables: list[HeldTable] = attrs.Factory(list)
-    files: dict[Path, tuple[int, int] | None] = attrs.Factory(dict)
-    """The local files of those that are read where they lie, as they were: size and time of modification in
-    nanoseconds."""
+    files: dict[Path, Seen | None] = attrs.Factory(dict)
+    """The local files of those that are read where they lie, as they were; None for one that was not there."""
 
     def hold(self, tables: Iterable[Frame], *, every: bool) -> None:
         """Holds some more: those that might be something else the next time that they are read, or `every` one. What
@@ -53,12 +53,12 @@ class HeldTables:
                     held.holders += 1
                     self.tables.append(held)
                 elif table.df.table.storageLevel == StorageLevel.NONE:
-                    self.files |= {file: _state(file) for file in _local_files(table.df.table)}
+                    self.files |= {file: _seen(file) for file in _local_files(table.df.table)}
 
     def check(self) -> None:
         """Raises: UserError, naming the first file of a table that has changed since it was to be held, or is gone."""
         for file, before in self.files.items():
-            now = _state(file)
+            now = _seen(file)
             if now != before:
                 what = "has changed" if now is not None else "has gone"
                 hint = "a static table keeps its rows: make the view anew, or give it a DataFrame that is cached"
@@ -92,14 +92,12 @@ def _held(df: DataFrame, *, every: bool) -> HeldTable | None:
 
 def _local_files(df: DataFrame) -> Iterable[Path]:
     """The files that a DataFrame reads, as far as this machine has them."""
-    parts = map(urlsplit, df.inputFiles())
-    return (Path(unquote(part.path)) for part in parts if part.scheme in ("", "file"))
+    return (Path(path_of(uri).removeprefix("file:")) for uri in df.inputFiles() if uri.startswith("file:"))
 
 
-def _state(file: Path) -> tuple[int, int] | None:
-    """What would be another one if a file had changed; None where there is none."""
+def _seen(file: Path) -> Seen | None:
+    """What a file looks like; None where there is none."""
     try:
-        found = file.stat()
+        return Seen.of(file)
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns

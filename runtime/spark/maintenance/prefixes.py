@@ -18,12 +18,11 @@ from mrql.runtime.spark import jvm
 from mrql.runtime.spark.compiler.order import order
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
-from mrql.runtime.spark.expressions.layout import as_columns, with_columns
 from mrql.runtime.spark.maintenance.deltas import Deltas
 from mrql.runtime.spark.maintenance.snapshot import Snapshot, StatesBefore
 from mrql.runtime.spark.maintenance.transaction import Transaction
-from mrql.runtime.spark.relation.frame import ColumnNames, Frame, common_shape, fit, flat, netted, union
-from mrql.runtime.spark.relation.relation import Relation, union_all
+from mrql.runtime.spark.relation.frame import ColumnNames, Frame, flat, netted, union
+from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.state.run import Run
 
 STATE_MIN_ROWS = 300_000
@@ -171,17 +170,17 @@ class Prefixes:
         found = self.deltas.of_keys(self.first.rules, StatesBefore(was), states)
         assert found is not None
         assert found.touched is not None
-        touched = _in_one(found.touched.select(*found.keys.names)).hint("shuffle_hash")
+        touched = found.touched.select(*found.keys.names).moved((), in_one=True).hint("shuffle_hash")
         kept = before.elements.df.anti_join(touched, found.keys.names)
-        come = self._before_bound(found.elements, before.bound)
-        return self._together([attrs.evolve(before.elements, df=kept), come])
+        come = _in_one(self._before_bound(found.elements, before.bound))
+        left = attrs.evolve(before.elements, df=kept)
+        return union([left, come], come.value.type, ColumnNames("f__"), self._key)
 
     def _of_change(self, before: Prefix, was: list[Snapshot], states: list[Snapshot]) -> Frame:
         """What there was, with the change of the elements."""
         change, columns = states[self._index].change(was[self._index]), self.deltas.columns
         change = self.deltas.over_change(self._whole, self.first.stage, change, {}, columns)
-        come = self._before_bound(change, before.bound)
-        come = attrs.evolve(come, df=_in_one(come.df))
+        come = _in_one(self._before_bound(change, before.bound))
         return netted(union([before.elements, come], come.value.type, columns), columns)
 
     def _of_whole(self, transaction: Transaction, states: list[Snapshot]) -> Prefix | None:
@@ -236,13 +235,6 @@ class Prefixes:
         value = canonical(Expressions(), elements.value)
         return flat(attrs.evolve(elements, value=value), ColumnNames("f__"), self._key)
 
-    def _together(self, parts: Sequence[Frame]) -> Frame:
-        """Elements without weights, in such columns."""
-        shape = common_shape([part.value for part in parts])
-        value = with_columns(shape, ColumnNames("f__").take())
-        rows = [part.df.select(*as_columns(fit(part.value, shape), value), *self._key) for part in parts]
-        return Frame(union_all([*map(_in_one, rows)]), value)
-
     def _computed(self, rows: Relation) -> Run:
         """Rows that are computed at once."""
         run = Run.of(self.deltas.plans, rows)
@@ -254,9 +246,9 @@ class Prefixes:
         return run
 
 
-def _in_one(rows: Relation) -> Relation:
-    """The few rows that come of several partitions in one, where a prefix is."""
-    return rows.moved((), in_one=True)
+def _in_one(elements: Frame) -> Frame:
+    """The few elements that come of several partitions in one, where a prefix is."""
+    return attrs.evolve(elements, df=elements.df.moved((), in_one=True))
 
 
 def is_before(sort: Sequence[tuple[str, bool]]) -> str:

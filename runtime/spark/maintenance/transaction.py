@@ -101,7 +101,7 @@ class Transaction:
     def is_gone(self, last: Transaction) -> bool:
         """Whether rows are gone from which the answers before and after it are made: it was rolled back, or another one
         was committed since."""
-        return not self.is_open and (not self.is_committed or last.commits > self.commits)
+        return self.is_rolled_back or (self.is_committed and last.commits > self.commits)
 
     def commit(self) -> None:
         """Frees what the batches before this one have left."""

@@ -138,8 +138,8 @@ class Side:
         return joined if self.opening is None else joined.select("*", self.opening)
 
 
-def union(frames: Sequence[Frame], item: Type, columns: ColumnNames) -> Frame:
-    """The union of bags, with values of type `item` in the same columns."""
+def union(frames: Sequence[Frame], item: Type, columns: ColumnNames, kept: Sequence[str] = ()) -> Frame:
+    """The union of bags, with values of type `item` in the same columns, and `kept` columns beside them."""
     weighted = any(frame.weight is not None for frame in frames)
     frames = fitted(frames, item)
     value = with_columns(common_shape([frame.value for frame in frames]), columns.take())
@@ -149,6 +149,7 @@ def union(frames: Sequence[Frame], item: Type, columns: ColumnNames) -> Frame:
         named = as_columns(frame.value, value)
         if weight is not None:
             named.append(f"CAST({frame.weight or '1L'} AS BIGINT) AS {weight}")
+        named += map(quote, kept)
         rows.append(frame.df.select(*(named or ["true AS c"])))
     changes, narrowed = all(frame.changes for frame in frames), any(frame.narrowed for frame in frames)
     retracts, mixed = any(frame.retracts for frame in frames), any(frame.mixed for frame in frames)

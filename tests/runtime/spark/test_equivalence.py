@@ -34,6 +34,7 @@ from tests.support.histories import Batch, net
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
 from tests.support.incremental_cases import STREAMS as TYPES
 from tests.support.incremental_cases import Construct
+from tests.support.on_spark import deltas_of
 from tests.support.partitions import READ_APART
 from tests.support.queries import STREAMS, Tables, histories, queries, several_queries, streams_of
 from tests.support.queries import tables as tables_of
@@ -55,16 +56,6 @@ def as_rows(value: Value, t: ty.Type) -> ZSet:
     return ZSet.of(value if ty.is_collection(t) else [value])
 
 
-def deltas_of(spark: SparkSession, batch: Batch) -> dict[str, mrql.Delta]:
-    """A batch as the DataFrames that a view takes."""
-
-    def frame(rows: Mapping[str, Sequence[Value]], name: str) -> DataFrame | None:
-        return to_dataframe(spark, rows[name], STREAMS[name]) if rows.get(name) else None
-
-    names = {*batch.inserted, *batch.deleted}
-    return {name: mrql.Delta(frame(batch.inserted, name), frame(batch.deleted, name)) for name in sorted(names)}
-
-
 def assert_equal_everywhere(spark: SparkSession, text: str, arrived: list[Batch], *, insert_only: bool = False) -> None:
     """Batch and incremental answers on Spark, and the old answer plus its changes, are those of the reference."""
     query = mrql.compile(text, **STREAMS)
@@ -73,7 +64,7 @@ def assert_equal_everywhere(spark: SparkSession, text: str, arrived: list[Batch]
     with query.view(spark, insert_only=insert_only) as view:
         accumulated = as_rows(in_columns(evaluate(query.term, net([], streams)), query.type), query.type)
         for n, batch in enumerate(arrived, start=1):
-            changes = view.apply(**deltas_of(spark, batch))
+            changes = view.apply(**deltas_of(spark, batch, STREAMS))
             accumulated = accumulated + ZSet.weighted(collect_changes(changes, item))
             expected = in_columns(evaluate(query.term, net(arrived[:n], streams)), query.type)
             rows = Bag(expected if ty.is_collection(query.type) else [expected])
@@ -97,7 +88,7 @@ def assert_kept_up_to_date(
     frames = {name: to_dataframe(spark, [*rows], STREAMS[name]) for name, rows in static.items()}
     with query.view(spark, insert_only=insert_only, **frames) as view:
         for n, batch in enumerate(arrived, start=1):
-            view.apply(**deltas_of(spark, batch))
+            view.apply(**deltas_of(spark, batch, STREAMS))
             expected = in_columns(evaluate(query.term, bags(static) | net(arrived[:n], streams)), query.type)
             found = collect_value(view.answer(), query.type)
             assert close(found, expected), f"batch {n}: {show_value(found)}, not {show_value(expected)}"

@@ -13,10 +13,11 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session.errors import translated
 from mrql.verify.rounding import Rounding
-from tests.runtime.spark.test_equivalence import deltas_of, few
+from tests.runtime.spark.test_equivalence import few
 from tests.support.construct_queries import construct_queries
 from tests.support.generated import each_another, short
 from tests.support.histories import Batch
+from tests.support.on_spark import deltas_of
 from tests.support.queries import STREAMS, Tables, histories, queries, streams_of, tables
 from tests.support.shown_rows import in_columns
 from tests.support.sum_queries import sum_queries
@@ -39,7 +40,7 @@ def assert_follows_wild(
                 return collect_value(view.answer(), query.type)
 
         follow(
-            lambda batch: view.apply(**deltas_of(spark, batch)),
+            lambda batch: view.apply(**deltas_of(spark, batch, STREAMS)),
             answer,
             Oracle.of(query.term, static, streams, lambda value: in_columns(value, query.type)),
             arriving,

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import mrql
 from mrql.algebra.errors import UserError
@@ -28,6 +28,7 @@ from mrql.runtime.spark.maintenance import prefixes
 from mrql.runtime.spark.maintenance.deltas import Deltas
 from mrql.runtime.spark.maintenance.prefixes import BOUND, is_before
 from tests.support.histories import Batch, histories, net
+from tests.support.on_spark import deltas_of
 from tests.support.partitions import DRAWN, SHORT_PREFIXES, states
 from tests.support.planning import planned
 
@@ -83,14 +84,6 @@ def short() -> Iterator[list[str]]:
         yield made
 
 
-def as_deltas(spark: SparkSession, batch: Batch) -> dict[str, mrql.Delta]:
-    def frame(rows: Any, name: str) -> DataFrame | None:
-        return to_dataframe(spark, rows[name], STREAMS[name]) if rows.get(name) else None
-
-    names = {*batch.inserted, *batch.deleted}
-    return {name: mrql.Delta(frame(batch.inserted, name), frame(batch.deleted, name)) for name in sorted(names)}
-
-
 def assert_follows(spark: SparkSession, text: str, arrived: list[Batch]) -> None:
     """After each batch the answer is the reference's, and so are the changes so far."""
     query = mrql.compile(text, **STREAMS)
@@ -98,7 +91,7 @@ def assert_follows(spark: SparkSession, text: str, arrived: list[Batch]) -> None
     with query.view(spark) as view:
         accumulated = ZSet.of(evaluate(query.term, net([], query.streams)))
         for number, batch in enumerate(arrived, start=1):
-            changes = view.apply(**as_deltas(spark, batch))
+            changes = view.apply(**deltas_of(spark, batch, STREAMS))
             expected = evaluate(query.term, net(arrived[:number], query.streams))
             found = collect_value(view.answer(), query.type)
             assert close(found, expected), f"batch {number}: {show_value(found)}, not {show_value(expected)}"
