@@ -12,7 +12,7 @@ its input (`I`), by which it is looked up; all others keep nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, Flag, auto
 from functools import cached_property
 from weakref import WeakValueDictionary
@@ -79,7 +79,7 @@ class Access(Flag):
     STEPS = auto()
     """Step by step: the steps of a loop look things up in it again and again."""
     LOOKED_UP = auto()
-    """Each batch looks up what it takes away."""
+    """Each batch looks up some of it: what it takes away, what it joins with, the groups that it touches."""
     SPARSE = auto()
     """Each batch is likely to find and to touch little of it, as where what changes little is kept back: it would be as
     well to run the loop anew otherwise."""
@@ -217,16 +217,23 @@ def _circuit_of(plan: Plan) -> Circuit:
     starts = {part.fed.name: delta_rules(part.start, stages) for part in parts}
     values = {part.fed.name: delta_rules(part.value, stages) for part in parts}
     carried = frozenset[str]().union(*map(plan.inside, plan.feedbacks))
-    access = {stage.name: _access(stage, plan, carried) for stage in stages}
+    readers = [answer, *derived.values()]
+    access = {stage.name: _access(stage, plan, carried, readers) for stage in stages}
     operators = tuple(_operators(plan, answer, derived, values, access))
     return Circuit(plan, operators, answer, derived, starts, values, access)
 
 
-def _access(stage: Stage, plan: Plan, carried: frozenset[str]) -> Access:
+def _access(stage: Stage, plan: Plan, carried: frozenset[str], readers: Sequence[DeltaRules]) -> Access:
     """How batches read and change a stage; those of loops that are carried over are named."""
     in_steps = plan.recursion_of(stage) is not None or stage.name in carried
-    access = Access.STEPS if in_steps else Access.ONCE
+    access = Access.STEPS if in_steps else Access.LOOKED_UP if _is_looked_up(stage, readers) else Access.ONCE
     return access | Access.SPARSE if plan.has_residual else access
+
+
+def _is_looked_up(stage: Stage, readers: Sequence[DeltaRules]) -> bool:
+    """Whether a batch asks for the groups that it has touched, and for no others."""
+    rules = [reader.of((stage.name,)) for reader in readers if stage.name in reader.reads]
+    return stage.shape is Shape.KEYED and all(rule.rule is Rule.KEYS and rule.stage is stage for rule in rules)
 
 
 # --- operators ----------------------------------------------------------------------------------
@@ -350,7 +357,7 @@ def _map(stage: Stage, feed: Feed, suffix: str) -> Iterator[Operator]:
 def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> Iterator[Operator]:
     """The operators of a feed of several inputs: what is kept of each, then their join, whose output are its rows."""
     # Where a batch touches little of a state, what it joins with is looked up as in the steps of a loop.
-    looked_up = Access.ONCE if access == Access.ONCE else Access.STEPS
+    looked_up = Access.STEPS if access & (Access.STEPS | Access.SPARSE) else Access.LOOKED_UP
     sides = []
     for each, name in zip(feed.rows.inputs, input_names(feed), strict=True):
         id = f"{stage.name}{suffix}.{name}"
@@ -359,7 +366,7 @@ def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> 
         index = Operator(id, OperatorKind.INDEX, (each.stream,), Linearity.LINEAR, "⊎ of the change", (), kept)
         yield attrs.evolve(index, stage=stage.name, input=each.label, access=looked_up)
     tables = joined_tables(feed)
-    works = (join_work(feed, in_blocks=Access.STEPS in looked_up), *([table_join_work(tables)] if tables else []))
+    works = (join_work(feed), *([table_join_work(tables)] if tables else []))
     # The steps of a loop are counted, and numbers of them leave no range.
     fails = may_fail_for_pairs(feed, overflows=Access.STEPS not in access)
     form = DeltaForm.THERE if fails and any(plan.may_lose(i.stream) for i in feed.rows.inputs) else DeltaForm.CHANGES

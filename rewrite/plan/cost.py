@@ -120,14 +120,14 @@ def bag_work(name: str) -> Work:
     return Work(f"the bag {name}", Cost.DELTA, Cost.DELTA)
 
 
-def join_work(feed: Feed, *, in_blocks: bool) -> Work:
+def join_work(feed: Feed) -> Work:
     """To join a batch with what is stored of the other inputs, in which it goes over blocks where they are large."""
     what = f"the join {feed_name(feed)}"
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     if joins_on_nothing(feed):
         reads, why = Cost.STATE, _ON_NOTHING
     else:
-        reads, why = Cost.KEYS, _by_key(feed, shown, in_blocks=in_blocks)
+        reads, why = Cost.KEYS, _by_key(feed, shown)
     ordered = {label for label, _ in feed.rows.orders}
     found = [(label, others) for label, others in _joined_again(feed.rows.body) if label not in ordered]
     again = [(shown[label], [shown[o] for o in others]) for label, others in found]
@@ -143,16 +143,12 @@ _ON_NOTHING = Reason(
 )
 
 
-def _by_key(feed: Feed, shown: Mapping[str, str], *, in_blocks: bool) -> Reason:
+def _by_key(feed: Feed, shown: Mapping[str, str]) -> Reason:
     """How the partners of a batch's rows are found."""
     sent: dict[str, list[str]] = {}
     for batch, label in _met_otherwise(feed):
         sent.setdefault(shown[label], []).append(shown[batch])
-    found = (
-        "the partners of a batch's rows are looked up by key, in a large state by its blocks"
-        if in_blocks
-        else "the partners of a batch's rows are found by key, by going over what is kept where it lies"
-    )
+    found = "the partners of a batch's rows are looked up by key, in a large state by its blocks"
     others = (
         f"batches of {listed(batches)} meet {name} by another key than it is kept by, and are sent to all of it"
         for name, batches in sent.items()

@@ -18,7 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mrql.algebra.errors import InternalError
+from mrql.algebra.monoids import BagUnion
 from mrql.rewrite.plan.circuit import Access
+from mrql.rewrite.plan.plan import Shape
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.live import LiveState
 from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged
@@ -211,6 +213,19 @@ def _live_ledger(ledger: Ledger | UpsertedRows, view: SparkView) -> LiveState | 
     return LiveState(ledger.stream, form, {"rows": SparkTable(ledger.table, view)})
 
 
+def _access(state: StageState) -> Mapping[str, Access]:
+    """How batches read and change each of the tables of a stage."""
+    circuit, stage = state.circuit, state.stage
+    groups = {} if stage.shape is Shape.BAG else {"groups": circuit.groups(stage.name).access}
+    bags = [i for i, component in enumerate(stage.components) if isinstance(component.monoid, BagUnion)]
+    joined = [(name, feed, label) for name, feed, _, label in _inputs(state) if len(stage.feeds[feed].rows.inputs) > 1]
+    return {
+        **groups,
+        **{f"bag-{i}": circuit.bag(stage.name, i).access for i in bags},
+        **{name: circuit.index(stage.name, feed, label).access for name, feed, label in joined},
+    }
+
+
 def _inputs(state: StageState) -> list[tuple[str, int, int, str]]:
     """What the joins of a stage keep: the name of a table, the numbers of feed and input, and the input's label."""
     return [
@@ -314,12 +329,13 @@ def _must_be_whole(saved: SavedTable, root: Path) -> None:
 
 def _load_stage(state: StageState, saved: SavedState, reader: CheckpointReader) -> None:
     form = saved.form
-    tables = {name: reader.table(table) for name, table in saved.tables.items()}
+    access = _access(state)
+    tables = {name: reader.table(table, access[name]) for name, table in saved.tables.items()}
     state.keys = None if form["keys"] is None else Keys(layout_from_json(form["keys"]), "k")
     state.groups = tables.get("groups")
     if state.groups is not None:
         state.groups = _as_now(state, state.groups, saved.tables["groups"].rows)
-        state.groups.access = state.circuit.groups(state.stage.name).access
+        state.groups.access = access["groups"]
     state.bag_shapes = {int(i): layout_from_json(shape) for i, shape in form["bags"].items()}
     state.bags = {i: tables[f"bag-{i}"] for i in state.bag_shapes}
     labels = {(feed, number): label for _, feed, number, label in _inputs(state)}

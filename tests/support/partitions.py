@@ -1,6 +1,6 @@
 """In how many partitions the states of views on Spark are: in one, in several, or in several once there are rows; then
 it changes with the batches, too, whether groups are merged whole or looked up, what is in few runs is not merged when
-all of it is read, and the first elements of an order are followed apart."""
+all of it is read, what is looked up lies in blocks, and the first elements of an order are followed apart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from mrql.runtime.spark import partitions
 from mrql.runtime.spark.maintenance import prefixes
-from mrql.runtime.spark.state import compaction
+from mrql.runtime.spark.state import block_index, compaction
 
 IN_ONE, GROWING, SEVERAL = "in one", "growing", "several"
 
@@ -32,13 +32,19 @@ READ_APART = {"LOOKED_UP_IN_OTHERS_MIN_ROWS": 0, "NEARLY_MERGED_MIN_RATIO": 0}
 """With these the rows of the first run of any table are looked up in the others when all of it is read."""
 
 
+IN_SMALL_BLOCKS = {"LOOKED_UP_IN_BLOCKS_MIN_ROWS": 4, "ROWS_PER_BLOCK": 2}
+SHORT_SHELVES = {"SLOTS_PER_SHELF": 2}
+"""With these a handful of rows is in blocks, on several shelves."""
+
+
 @contextmanager
 def states(how: str) -> Iterator[None]:
     """A block in which states are so."""
     with ExitStack() as patched:
         patched.enter_context(patch.object(partitions, "IN_ONE_MAX_ROWS", MAX_ROWS[how]))
-        for name, limit in (MERGED | READ_APART).items() if how == GROWING else ():
+        for name, limit in (MERGED | READ_APART | IN_SMALL_BLOCKS).items() if how == GROWING else ():
             patched.enter_context(patch.object(compaction, name, limit))
         if how == GROWING:
             patched.enter_context(patch.multiple(prefixes, **SHORT_PREFIXES))
+            patched.enter_context(patch.multiple(block_index, **SHORT_SHELVES))
         yield

@@ -32,6 +32,8 @@ class PreparedPlan:
     is_of_one_batch: bool
     """Whether what is made of the plan has rows of the leaves in it: those that are sent to all tasks, or the bounds of
     ranges in which rows are put."""
+    copied: tuple[int, ...]
+    """Of which of these leaves the rows are copied, and no more, before another operator reads them."""
     _graphs: OrderedDict[tuple[int, ...], RddGraph | None] = attrs.field(factory=OrderedDict, init=False)
     """By the numbers of partitions; None where the plan is to be executed each time."""
 
@@ -42,8 +44,9 @@ class PreparedPlan:
         found = copy.collectLeaves()
         for number in leaves:
             handles(spark).scanned.set(found.apply(number), nothing(spark))
-        above = [node for number, (_, nodes) in enumerate(paths(copy)) if number in leaves for node in nodes]
-        return PreparedPlan(*_sent_once(spark, copy, leaves), any(map(_looks_at_rows, above)))
+        above = [nodes for number, (_, nodes) in enumerate(paths(copy)) if number in leaves]
+        looks = any(_looks_at_rows(node) for nodes in above for node in nodes)
+        return PreparedPlan(*_sent_once(spark, copy, leaves), looks, tuple(_copied(above)))
 
     def over(self, spark: SparkSession, filled: Sequence[Any]) -> Any:
         """The rows of the plan as an RDD, with another one for each of the leaves."""
@@ -55,7 +58,7 @@ class PreparedPlan:
             self._graphs.move_to_end(partitions)
             return self._graphs[partitions]
         empty = [_without_rows(spark, number) for number in partitions]
-        self._graphs[partitions] = graph = RddGraph.of(spark, self._executed(spark, empty), empty)
+        self._graphs[partitions] = graph = RddGraph.of(spark, self._executed(spark, empty), empty, self.copied)
         if len(self._graphs) > REMEMBERED_MAX_GRAPHS:
             self._graphs.popitem(last=False)
         return graph
@@ -76,6 +79,17 @@ class PreparedPlan:
         for leaf in leaves:
             scanned.set(leaf, empty)
         return made
+
+
+def _copied(above: Sequence[Sequence[Any]]) -> Iterator[int]:
+    """The numbers of leaves that code is generated for alone, or for none of which: by what is above each of them.
+
+    Spark's scan of an RDD makes rows of its own of those that it reads, since these may be of any kind. Those of a plan
+    never are: what Spark computes are rows as it writes them to a shuffle. (A block of a state is a hundred kilobytes.)
+    """
+    for number, nodes in enumerate(above):
+        if nodes and name_of(nodes[-1]) in ("WholeStageCodegenExec", "InputAdapter"):
+            yield number
 
 
 def _looks_at_rows(node: Any) -> bool:

@@ -7,7 +7,7 @@ milliseconds for each plan, however few rows there are. But the functions are th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -31,13 +31,18 @@ class RddGraph:
     top: int
 
     @staticmethod
-    def of(spark: SparkSession, top: Any, leaves: Sequence[Any]) -> RddGraph | None:
-        """The graph of an RDD over some others; None where it is not known how one of those in between is made."""
+    def of(spark: SparkSession, top: Any, leaves: Sequence[Any], copied: Collection[int] = ()) -> RddGraph | None:
+        """The graph of an RDD over some others; None where it is not known how one of those in between is made.
+
+        What is directly over the leaves of some numbers is nothing but a copy of their rows, and is left out.
+        """
         starts = tuple(leaf.id() for leaf in leaves)
         over_leaves, fixed = _below(top, starts)
+        as_they_are = {(starts[number],) for number in copied}
         steps: dict[int, tuple[Make, tuple[int, ...]]] = {}
         for number, (rdd, below) in over_leaves.items():
-            make = made_likewise(handles(spark), rdd)
+            is_copy = below in as_they_are and number != top.id()
+            make = _itself if is_copy else made_likewise(handles(spark), rdd)
             if make is None:
                 return None
             steps[number] = make, below
@@ -71,6 +76,10 @@ def _below(top: Any, leaves: Sequence[int]) -> tuple[dict[int, tuple[Any, tuple[
 
     is_over_leaves(top)
     return over_leaves, fixed
+
+
+def _itself(below: Sequence[Any]) -> Any:
+    return below[0]
 
 
 # --- the kinds of RDDs ----------------------------------------------------------------------------

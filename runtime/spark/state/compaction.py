@@ -64,9 +64,10 @@ AS_BYTES_MAX_ROWS = 50_000
 """A run of fewer rows is kept as bytes; measured for rows of four numbers."""
 
 
-LOOKED_UP_IN_BLOCKS_MIN_ROWS = 1_500_000
-"""Where each batch looks up what it takes away, a run of more rows than this is kept in blocks: to read a million rows
-by columns takes two cores as long as it takes to plan the search of the blocks."""
+LOOKED_UP_IN_BLOCKS_MIN_ROWS = 100_000
+"""Where each batch looks up what it meets, or takes away, a run of more rows than this is kept in blocks: to search
+these costs two plans more, and hardly depends on how many there are. One deletion among a million rows takes half of
+what it takes to read them by columns."""
 
 LOOKED_UP_IN_OTHERS_MIN_ROWS = 500_000
 """Where the first run has at least so many rows, a whole state is read by looking them up in the other runs: only those
@@ -76,12 +77,9 @@ that are found are merged. The ten greatest groups of a million were found in 24
 NEARLY_MERGED_MIN_RATIO = 8
 """That is done where the first run has at least so many times the rows of all others."""
 
-ROWS_PER_BLOCK = 128
-"""At most so many rows a block has on average: so many are opened for each that is wanted, and one in so many is looked
-at. To find 20, and 1,000, of 3 million rows was fastest with it, of 16, 32 and 128."""
-
-LOOKED_UP_ROWS_PER_BLOCK = 32
-"""That of a table in which a batch looks up some thousand rows."""
+ROWS_PER_BLOCK = 16
+"""At most so many rows a block has on average: so many are opened for each that is wanted. With fewer, more numbers are
+kept beside the rows, and blocks take longer to make."""
 
 
 @attrs.frozen
@@ -98,8 +96,6 @@ class Policy:
     """A run of more rows is packed."""
     blocks_min_rows: int | None
     """A run of more rows is packed in blocks, where its rows lie by their key; None where none is."""
-    rows_per_block: int
-    """So many rows a block has at most, on average."""
     row_by_row: bool = False
     """Whether what is not in blocks is kept row by row, where its rows lie by their key, and else by columns."""
 
@@ -113,13 +109,13 @@ def policy(access: Access) -> Policy:
             LOOKED_UP_MIN_ROWS,
             packed_min_rows=LOOKED_UP_MIN_ROWS,
             blocks_min_rows=IN_BLOCKS_MIN_ROWS,
-            rows_per_block=ROWS_PER_BLOCK,
             row_by_row=True,
         )
     sparse = min(SPARSE_MERGED_WHOLE_MAX_ROWS, MERGED_WHOLE_MAX_ROWS)
     whole = sparse if Access.SPARSE in access else MERGED_WHOLE_MAX_ROWS
     blocks = LOOKED_UP_IN_BLOCKS_MIN_ROWS if Access.LOOKED_UP in access else None
-    return Policy(whole, sparse, MERGED_WHOLE_MAX_ROWS, WAITED_FOR_MAX_ROWS, blocks, LOOKED_UP_ROWS_PER_BLOCK)
+    packed = WAITED_FOR_MAX_ROWS if blocks is None else blocks
+    return Policy(whole, sparse, MERGED_WHOLE_MAX_ROWS, packed, blocks)
 
 
 def due(sizes: Sequence[int | None]) -> int:

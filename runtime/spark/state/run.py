@@ -20,7 +20,7 @@ from mrql.runtime.spark.relation.persisted_rows import Gathering
 from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.state import compaction
-from mrql.runtime.spark.state.block_index import BLOCK, PLACE, Blocks, PartitionedRows, are_flat
+from mrql.runtime.spark.state.block_index import Blocks, PartitionedRows, are_flat
 
 
 @attrs.define(eq=False, slots=False)
@@ -140,7 +140,7 @@ class Indexed(PartitionedRows):
     """Rows that are kept in blocks, as they are when all of them are opened."""
 
     kept: Run
-    """A row for each block."""
+    """A row for each shelf of blocks."""
     blocks: Blocks
 
     @staticmethod
@@ -152,8 +152,8 @@ class Indexed(PartitionedRows):
     def found(self, wanted: Relation) -> Relation:
         """The rows of all blocks in which there may be some that are wanted."""
         addresses = self.blocks.addressed(self.blocks.keys(wanted), self.plans)
-        blocks = self.kept.relation.semi_join(addresses.hint("shuffle_hash"), (PLACE, BLOCK))
-        return Relation.kept(PartitionedRows(self.plans, self.blocks.opened(blocks), self.by, self.partitions))
+        found = self.blocks.found(self.kept.relation, addresses)
+        return Relation.kept(PartitionedRows(self.plans, found, self.by, self.partitions))
 
     def compute(self, tasks: int) -> None:
         """Computes the blocks, in so many tasks at most."""

@@ -228,9 +228,8 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         """How a run of about so many rows is packed, if there is a better way to keep it."""
         match better_layout(run, rows, self.policy):
             case RunLayout.BLOCKS:
-                blocks = Blocks.of(
-                    run.df, self.schema.partition_by, run.rdd.getNumPartitions(), rows, self.policy.rows_per_block
-                )
+                partitions = run.rdd.getNumPartitions()
+                blocks = Blocks.of(run.df, self.schema.partition_by, partitions, rows, compaction.ROWS_PER_BLOCK)
                 return Packing.of(run, Indexed.of(self.plans, run.relation, blocks), self.schema.gathering)
             case RunLayout.ROWS:
                 return Packing.of(run, self.plans.checkpoint(run.relation, small=False), None)

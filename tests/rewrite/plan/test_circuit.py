@@ -84,12 +84,17 @@ def test_explain_says_the_rule_that_is_run() -> None:
 
 
 def test_what_is_kept_says_how_it_is_read() -> None:
-    """What a loop reads step by step is looked up in its steps; of a bag that is not, nothing is looked up."""
+    """What a loop reads step by step is looked up in its steps; groups are looked up where no other is asked for."""
     once = circuit(
         "select (a, count(d)) from (a, b) in S, (c, d) in T where b = c group by a", shrinking=frozenset("S")
     )
     read = {o.id: o.access for o in once.operators if o.kept is not None}
-    assert read == {"S": Access.LOOKED_UP, "X1.S": Access.ONCE, "X1.T": Access.ONCE, "X1": Access.ONCE}
+    assert read == dict.fromkeys(("S", "X1.S", "X1.T", "X1"), Access.LOOKED_UP)
+    whole = circuit("select (n, count(a)) from (a, n) in (select (a, count(b)) from (a, b) in S group by a) group by n")
+    (keys, _) = whole.plan.stages
+    assert whole.groups(keys.name).access == Access.LOOKED_UP
+    sorted_whole = circuit("select (a, count(b)) from (a, b) in S group by a order by count(b)")
+    assert sorted_whole.groups("X1").access == Access.ONCE
     steps = circuit(WAYS, shrinking=frozenset("S"), strategy=LoopStrategy.FIXPOINT)
     assert {o.access for o in steps.operators if o.kind is OperatorKind.INDEX and "F" in o.inputs} == {Access.STEPS}
     ranks = circuit(RANKS, shrinking=frozenset("S"), strategy=LoopStrategy.DIFFUSE)

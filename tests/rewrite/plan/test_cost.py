@@ -12,7 +12,7 @@ from tests.support.planning import planned
 from tests.tpch.cases import case
 
 PAIRS = dict.fromkeys(("S", "T", "P"), "{(long, long)}")
-OVER = "the partners of a batch's rows are found by key, by going over what is kept where it lies"
+BY_KEY = "the partners of a batch's rows are looked up by key, in a large state by its blocks"
 
 
 def join(text: str, *, strategy: LoopStrategy = LoopStrategy.AUTO) -> Operator:
@@ -22,9 +22,9 @@ def join(text: str, *, strategy: LoopStrategy = LoopStrategy.AUTO) -> Operator:
     return found
 
 
-def test_a_join_of_two_goes_over_its_sides() -> None:
+def test_a_join_of_two_looks_up_partners() -> None:
     found = join("select (a, d) from (a, b) in S, (c, d) in T where b = c")
-    assert (found.cost, found.reason) == (Cost.KEYS, OVER)
+    assert (found.cost, found.reason) == (Cost.KEYS, BY_KEY)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_later_join_by_another_key_says_so(head: str) -> None:
     """T is kept by c, by which a batch of S meets it; one of P meets it by d."""
     found = join(f"select {head} from (a, b) in S, (c, d) in T, (e, f) in P where b = c and d = e")
     sent = "batches of P meet T by another key than it is kept by, and are sent to all of it"
-    assert (found.cost, found.reason) == (Cost.KEYS, f"{OVER}; {sent}")
+    assert (found.cost, found.reason) == (Cost.KEYS, f"{BY_KEY}; {sent}")
 
 
 def test_later_joins_by_the_key_of_each_input_say_nothing_of_it() -> None:
@@ -49,7 +49,7 @@ def test_of_a_large_query_each_input_is_named_once() -> None:
     (found,) = (o for o in circuit_of(plan).operators if o.kind is OperatorKind.JOIN)
     sent = "batches of {} meet {} by another key than it is kept by, and are sent to all of it"
     assert found.works[0].reason == "; ".join(
-        (OVER, sent.format("supplier, orders and customer", "lineitem"), sent.format("customer", "orders"))
+        (BY_KEY, sent.format("supplier, orders and customer", "lineitem"), sent.format("customer", "orders"))
     )
 
 
@@ -60,4 +60,4 @@ def test_the_steps_of_a_loop_look_up() -> None:
         " step select distinct v from v in (w union (select (a, d) from (a, b) in w, (c, d) in S where b = c))",
         strategy=LoopStrategy.FIXPOINT,
     )
-    assert found.reason == "the partners of a batch's rows are looked up by key, in a large state by its blocks"
+    assert found.reason == BY_KEY

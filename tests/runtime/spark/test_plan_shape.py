@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.values.values import Bag
+from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark.io.collect import collect_value
-from mrql.runtime.spark.jvm import ColumnarRows, executed_plan, persistent_rdds
+from mrql.runtime.spark.jvm import executed_plan, persistent_rdds
 from mrql.runtime.spark.jvm.handles import items
 from mrql.runtime.spark.maintenance.loops.element_groups import ElementGroups
 from mrql.runtime.spark.maintenance.snapshot import Touched
@@ -27,7 +28,7 @@ from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import settings, step_settings
 from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.measures import MARK, TOUCHED
-from mrql.runtime.spark.state.run import Run
+from mrql.runtime.spark.state.run import Indexed, Run
 from mrql.runtime.spark.state.table import Table
 from mrql.runtime.spark.view import SparkView
 from tests.support.partitions import SEVERAL
@@ -152,6 +153,7 @@ def test_runs_are_merged_beside_the_batches(spark: SparkSession, monkeypatch: py
     """Large runs are merged while batches go on; no batch is lost to it, and no run is left behind."""
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", 0)
+    monkeypatch.setattr(compaction, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", 0)
     spark.catalog.clearCache()
     before = persistent_rdds(spark)
     query = mrql.compile("select (x, sum(y)) from (x, y) in S group by x", S="bag((long, long))")
@@ -169,7 +171,7 @@ def test_runs_are_merged_beside_the_batches(spark: SparkSession, monkeypatch: py
         assert table is not None
         assert merged > 2
         assert len(table.runs) <= 4
-        assert isinstance(table.runs[0].kept, ColumnarRows)
+        assert isinstance(table.runs[0].kept, Indexed)
         assert collect_value(view.answer(), query.type) == Bag((x, x + 11) for x in range(5))
     assert persistent_rdds(spark) <= before
 
@@ -199,6 +201,7 @@ def test_rows_kept_by_columns_stay_where_they_are(
     monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", 0)
     view, rows = grouped
     table = groups(view._view)
+    table.access = Access.ONCE
     with settings(spark, view._view.settings):
         table.merge_aside(view._view.aside)
         assert table.merging is not None

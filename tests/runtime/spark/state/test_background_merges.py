@@ -30,6 +30,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """States are kept as those of many rows are."""
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", 0)
+    monkeypatch.setattr(compaction, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", 0)
 
 
 def applied(view: mrql.View, spark: SparkSession, batch: int) -> None:

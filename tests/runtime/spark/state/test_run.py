@@ -20,7 +20,7 @@ from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from mrql.runtime.spark.jvm import ColumnarRows, executed_plan
+from mrql.runtime.spark.jvm import executed_plan
 from mrql.runtime.spark.relation import plan_cache
 from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
 from mrql.runtime.spark.relation.relation import Relation
@@ -131,7 +131,7 @@ def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatc
 
 
 @pytest.mark.parametrize(("limit", "value"), [("GATHERED_MIN_ROWS_PER_KEY", 100), ("GATHERED_MAX_ROWS_PER_KEY", 1)])
-def test_others_are_kept_by_columns(
+def test_others_are_kept_in_blocks(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     """Rows that are few for each key, and those of which one key has too many."""
@@ -141,7 +141,7 @@ def test_others_are_kept_by_columns(
         view.apply(S=frame(spark, [(1, 2), (2, 2)]), T=frame(spark, [(2, 3)]))
         view.apply(S=frame(spark, [(3, 2)]))
         kept = [run.kept for table in view._view.states.tables() for run in table.runs]
-        assert any(isinstance(each, ColumnarRows) for each in kept)
+        assert any(isinstance(each, Indexed) for each in kept)
         assert not gathered(view._view)
 
 
