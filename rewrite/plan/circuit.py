@@ -28,7 +28,17 @@ from mrql.algebra.notation.type_printer import show_type
 from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
 from mrql.rewrite.analysis.multilinear import DeltaForm
-from mrql.rewrite.plan.cost import Cost, Work, bag_work, change_work, groups_work, join_work, most, table_join_work
+from mrql.rewrite.plan.cost import (
+    Cost,
+    Work,
+    bag_work,
+    change_work,
+    groups_work,
+    join_work,
+    met_otherwise,
+    most,
+    table_join_work,
+)
 from mrql.rewrite.plan.delta_rules import DeltaRules, Rule, delta_rules, first_elements
 from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
 from mrql.rewrite.plan.labels import component_names, feed_name, input_names, joined_tables, listed, sign
@@ -125,6 +135,8 @@ class Operator:
     """How batches read and change what it keeps."""
     form: DeltaForm = DeltaForm.CHANGES
     """The summands of its rule, where it joins."""
+    gone_over_by: frozenset[str] = frozenset()
+    """The labels of the inputs whose batches meet what it keeps by another key than that."""
 
     @property
     def cost(self) -> Cost:
@@ -358,13 +370,16 @@ def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> 
     """The operators of a feed of several inputs: what is kept of each, then their join, whose output are its rows."""
     # Where a batch touches little of a state, what it joins with is looked up as in the steps of a loop.
     looked_up = Access.STEPS if access & (Access.STEPS | Access.SPARSE) else Access.LOOKED_UP
+    otherwise = [*met_otherwise(feed)]
     sides = []
     for each, name in zip(feed.rows.inputs, input_names(feed), strict=True):
         id = f"{stage.name}{suffix}.{name}"
         sides.append(id)
         kept = Stored(*_pair(each.term))
         index = Operator(id, OperatorKind.INDEX, (each.stream,), Linearity.LINEAR, "⊎ of the change", (), kept)
-        yield attrs.evolve(index, stage=stage.name, input=each.label, access=looked_up)
+        gone_over_by = frozenset(batch for batch, label in otherwise if label == each.label)
+        index = attrs.evolve(index, input=each.label, access=looked_up, gone_over_by=gone_over_by)
+        yield attrs.evolve(index, stage=stage.name)
     tables = joined_tables(feed)
     works = (join_work(feed), *([table_join_work(tables)] if tables else []))
     # The steps of a loop are counted, and numbers of them leave no range.

@@ -146,7 +146,7 @@ _ON_NOTHING = Reason(
 def _by_key(feed: Feed, shown: Mapping[str, str]) -> Reason:
     """How the partners of a batch's rows are found."""
     sent: dict[str, list[str]] = {}
-    for batch, label in _met_otherwise(feed):
+    for batch, label in met_otherwise(feed):
         sent.setdefault(shown[label], []).append(shown[batch])
     found = "the partners of a batch's rows are looked up by key, in a large state by its blocks"
     others = (
@@ -157,7 +157,7 @@ def _by_key(feed: Feed, shown: Mapping[str, str]) -> Reason:
     return Reason("; ".join((found, *others)), brief)
 
 
-def _met_otherwise(feed: Feed) -> Iterator[tuple[str, str]]:
+def met_otherwise(feed: Feed) -> Iterator[tuple[str, str]]:
     """The inputs whose batches meet another one by a key that this one is not kept by, each with that one."""
     for batch in (read.label for read in feed.rows.inputs):
         for term in subterms(feed.rows.for_batch(batch)):

@@ -54,8 +54,9 @@ class ViewStates:
         self.columns = columns
         self.plans = plans
         inputs: dict[Input, InputState] = {}
+        own = inputs if shared else None
         self.stages = [
-            StageState(stage, self.circuit, spark, tables, columns, plans, shared=inputs if shared else None)
+            StageState(stage, self.circuit, spark, tables, columns, plans, self._keep, shared=own)
             for stage in plan.stages
         ]
         self.transaction = Transaction(self.snapshots())
@@ -77,6 +78,10 @@ class ViewStates:
         self.ledgers += self.upserts
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
         self.ledgers += [each.ledger for each in self.residual_changes.values()]
+
+    def _keep(self, run: Run) -> None:
+        """Keeps what a batch reads several times."""
+        self.transaction.temporaries.lookups.append(run)
 
     def _carried(self, part: Feedback, threshold: Threshold) -> FeedbackState:
         return FeedbackState(part, self._in_groups(part.fed), self.deltas, threshold)

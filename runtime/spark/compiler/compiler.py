@@ -55,6 +55,7 @@ from mrql.runtime.spark.compiler.join import joined
 from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.compiler.loop_values import opened_term
 from mrql.runtime.spark.compiler.order import top
+from mrql.runtime.spark.compiler.protocol import Keep
 from mrql.runtime.spark.compiler.row_values import attached
 from mrql.runtime.spark.compiler.single_values import listed
 from mrql.runtime.spark.compiler.trace import trace
@@ -82,12 +83,14 @@ class RelationCompiler:
         sources: Mapping[str, Frame],
         columns: ColumnNames | None = None,
         kept: LoopCheckpoints | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self.spark = spark
         self.sources = dict(sources)
         self.columns = columns or ColumnNames()
         self.kept = kept or LoopCheckpoints()
         """What the values of loops lie in."""
+        self.keep = keep
         self.loops: list[tuple[Repeat, Term]] = []
         self.expressions = Expressions()
         self.names = Names({*sources})
@@ -153,7 +156,7 @@ class RelationCompiler:
 
     def rows(self, term: Term, more: Mapping[str, Frame], columns: ColumnNames, kept: LoopCheckpoints) -> Frame:
         """The rows of a bag, or the one row of another value, over more sources; loops in the term lie in `kept`."""
-        inner = RelationCompiler(self.spark, {**self.sources, **more}, columns, kept)
+        inner = RelationCompiler(self.spark, {**self.sources, **more}, columns, kept, self.keep)
         inner.names.taken |= self.names.taken
         return inner.bag(term) if isinstance(term.type, ty.BagType) else inner.one(term)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import substitute
 from mrql.algebra.terms import (
@@ -26,11 +28,11 @@ from mrql.rewrite.analysis.join_predicates import conjuncts, joins_with_somethin
 from mrql.rewrite.normalize.group_functions import function_parts
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.runtime.spark.compiler.group_by import keyed
-from mrql.runtime.spark.compiler.protocol import TermCompiler
-from mrql.runtime.spark.expressions.layout import Layout, Struct, atoms, bind, part, quote
-from mrql.runtime.spark.relation.frame import Frame, Side
+from mrql.runtime.spark.compiler.protocol import Keep, TermCompiler
+from mrql.runtime.spark.expressions.layout import Layout, Struct, atoms, bind, part, quote, unquote
+from mrql.runtime.spark.relation.frame import Frame, Side, flat
 from mrql.runtime.spark.relation.relation import Relation
-from mrql.runtime.spark.state.lookup import narrowed_side
+from mrql.runtime.spark.state.lookup import is_at_hand, is_in_blocks, narrowed_side
 
 
 def joined(compiler: TermCompiler, term: CMap) -> Frame:
@@ -76,9 +78,19 @@ def _narrowed(compiler: TermCompiler, frames: list[Frame], key_type: Type) -> li
     change = next((frame for frame in frames if frame.changes), None)
     if change is None:
         return frames
+    if compiler.keep is not None and any(is_in_blocks(frame.df) for frame in frames) and not is_at_hand(change.df):
+        # What is joined already is looked up in one state more: its keys are read first, and then its rows.
+        kept = _kept(compiler.keep, flat(change, compiler.columns), key_type)
+        frames, change = [kept if frame is change else frame for frame in frames], kept
     keys = [keyed(compiler, frame, key_type, joins=True)[0] for frame in frames]
     wanted = keys[frames.index(change)]
     return [narrowed_side(frame, key, change, wanted) for frame, key in zip(frames, keys, strict=True)]
+
+
+def _kept(keep: Keep, change: Frame, key_type: Type) -> Frame:
+    """A change whose pairs have a column for each part, moved by the key of these and kept."""
+    by = [unquote(atom) for atom in atoms(part(change.value, "_1", key_type))]
+    return attrs.evolve(change, df=keep(change.df, by))
 
 
 def _joined_where_it_lies(side: Frame, key_type: Type) -> bool:

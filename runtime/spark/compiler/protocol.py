@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from pyspark.sql import SparkSession
 
@@ -14,6 +14,10 @@ from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.expressions.expressions import Environment, Expressions
 from mrql.runtime.spark.expressions.layout import Layout
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
+from mrql.runtime.spark.relation.relation import Relation
+
+Keep: TypeAlias = Callable[[Relation, Sequence[str]], Relation]
+"""Has rows of a batch moved by some columns and kept there until it is over, for what reads them more than once."""
 
 
 class TermCompiler(Protocol):
@@ -25,6 +29,8 @@ class TermCompiler(Protocol):
     expressions: Expressions
     names: Names
     kept: LoopCheckpoints
+    keep: Keep | None
+    """None where nothing is kept, as what is compiled is no batch."""
     loops: list[tuple[Repeat, Term]]
     """The loops that were run, and the terms over the sources that their values lie in."""
 

@@ -7,7 +7,7 @@ keeps a table of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -40,6 +40,7 @@ from mrql.runtime.spark.relation.frame import ColumnNames, Frame, fit, numbered,
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, union_all
+from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table, known_sum
 
 
@@ -54,6 +55,8 @@ class StageState:
     tables: Mapping[str, Frame]
     columns: ColumnNames
     plans: Plans
+    keep: Callable[[Run], None]
+    """Told of what is kept until the batch is over."""
     groups: Table | None = None
     bags: dict[int, Table] = attrs.Factory(dict)
     keys: Keys | None = None
@@ -103,8 +106,17 @@ class StageState:
             present = {name: frame for name, frame in chosen.items() if frame is not None}
             if len(present) == len(chosen):  # a join with nothing is nothing
                 source = next(label for label, which in zip(labels, choice, strict=True) if which in CHANGES)
+                self._note_gone_over(index, source, present)
                 feed_deltas.append(self._feed_delta(index, feed, present, source))
         return feed_deltas
+
+    def _note_gone_over(self, index: int, source: str, sources: Mapping[str, Frame]) -> None:
+        """Notes which inputs are read whole, since a change meets them by another key than that by which they lie."""
+        for label in (label for label, frame in sources.items() if not frame.changes):
+            if source in self.circuit.index(self.stage.name, index, label).gone_over_by:
+                table = self.inputs[index, label].table
+                assert table is not None
+                table.is_gone_over()
 
     def _there(
         self, index: int, feed: Feed, changed: Mapping[str, Frame], versions: Mapping[str, Versions]
@@ -181,7 +193,13 @@ class StageState:
     def _compiler(self, sources: Mapping[str, Frame]) -> RelationCompiler:
         """A compiler over changes and over what is kept of inputs, whose rows may take others away."""
         changing = {name: retracting(frame) for name, frame in sources.items()}
-        return RelationCompiler(self.spark, {**self.tables, **changing}, self.columns)
+        return RelationCompiler(self.spark, {**self.tables, **changing}, self.columns, keep=self._kept)
+
+    def _kept(self, rows: Relation, by: Sequence[str]) -> Relation:
+        """Rows of the batch, moved by some columns."""
+        run = Run.of(self.plans, self.plans.moved(rows, by))
+        self.keep(run)
+        return run.relation
 
     # --- merging ------------------------------------------------------------------------------
 

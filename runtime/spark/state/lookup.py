@@ -69,6 +69,13 @@ def is_at_hand(rows: Relation) -> bool:
     return rows.op is RelationOp.KEPT or (rows.op in BY_ROW and all(map(is_at_hand, rows.parts)))
 
 
+def is_in_blocks(rows: Relation) -> bool:
+    """Whether some of the rows that are read lie in blocks."""
+    kept = [leaf.rows for leaf in rows.leaves if leaf.op is RelationOp.KEPT]
+    each = (one for rows in kept for one in (rows.kept if isinstance(rows, Beside) else [rows]))
+    return any(isinstance(one, Indexed) for one in each)
+
+
 def narrowed_side(state: Frame, key: Layout, change: Frame, change_key: Layout) -> Frame:
     """The side of a join that is a state, without most of what the other side, a change, has no partner for. Each side
     has its key as expressions of one type; nothing is done where those of the state are not what it lies by."""

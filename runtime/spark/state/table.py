@@ -21,7 +21,7 @@ import attrs
 from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.engine.state_store import StateStore
 from mrql.runtime.spark import jvm
-from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
 from mrql.runtime.spark.relation.relation import Relation, united
 from mrql.runtime.spark.session.jvm_exit import text_of
 from mrql.runtime.spark.state import compaction
@@ -211,12 +211,18 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         due = due if _rows(due) > self.policy.packed_min_rows else self._to_be_packed()
         if not due:
             return
-        merged = due[0] if len(due) == 1 else Run.of(self.plans, self._compacted(due), due)
+        is_plain = len(due) == 1 and isinstance(due[0].kept, Checkpoint)
+        merged = due[0] if is_plain else Run.of(self.plans, self._compacted(due), due)
         packing = self._packing(merged, _rows(due))
         made = aside.compute(partial(self._made, merged, packing), now=is_new)
         self.merging = Merging(tuple(due), merged, packing, made)
         if is_new:
             self.take_merged()
+
+    def is_gone_over(self) -> None:
+        """Notes that a batch reads all of it: from then on it is not kept in blocks, which take longer to read."""
+        if any(isinstance(run.kept, Indexed) for run in self.runs):
+            self.access &= ~Access.LOOKED_UP
 
     def _made(self, merged: Run, packing: Packing | None, tasks: int) -> Run:
         if packing is None:
@@ -239,9 +245,12 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
                 return None
 
     def _to_be_packed(self) -> list[Run]:
-        """A large run that is not packed, but should be."""
-        rows = ((run, run.rows or 0) for run in self.runs)
+        """A large run that is not packed, but should be, or is packed in blocks, and should not be."""
         policy = self.policy
+        wrong = [run for run in self.runs if isinstance(run.kept, Indexed) and policy.blocks_min_rows is None]
+        if wrong:
+            return wrong[:1]
+        rows = ((run, run.rows or 0) for run in self.runs)
         return next(([run] for run, n in rows if n > policy.packed_min_rows and better_layout(run, n, policy)), [])
 
     def take_merged(self) -> None:

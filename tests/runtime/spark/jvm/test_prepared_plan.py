@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.jvm import PreparedPlan
-from mrql.runtime.spark.jvm.handles import nothing
+from mrql.runtime.spark.jvm.handles import items, nothing
 from mrql.runtime.spark.relation.persisted_rows import Gathering
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
@@ -121,3 +121,20 @@ def test_over_states(spark: SparkSession, generated: bool, executed: list[Prepar
                 run.free()
     again = [plan for plan in executed if plan.is_of_one_batch or None in plan._graphs.values()]
     assert len(again) == len(executed) <= 7
+
+
+def test_rows_are_joined_as_they_are(spark: SparkSession) -> None:
+    """Those of a state that nothing is computed of before a join are not copied for it."""
+    with compiled(spark), settings(spark, in_one := step_settings(spark, 1)):
+        plans = Plans(spark, in_one)
+        for turn in range(3):
+            runs = [Run.of(plans, Relation.of(rows(spark, 5 + turn + n, turn, 2)).repartition()) for n in range(2)]
+            state, wanted = (run.relation for run in runs)
+            rdd = plans.rdd(state.semi_join(wanted.hint("shuffle_hash"), ["a"]))
+            joined = [below.rdd().id() for below in items(rdd.dependencies())]
+            while len(joined) == 1:
+                (rdd,) = (below.rdd() for below in items(rdd.dependencies()))
+                joined = [below.rdd().id() for below in items(rdd.dependencies())]
+            for run in runs:
+                run.free()
+        assert joined[0] == runs[0].rdd.id()

@@ -241,6 +241,42 @@ def test_blocks_have_all_that_is_wanted(
         table.close()
 
 
+@pytest.mark.partitions(SEVERAL)
+def test_what_is_joined_already_is_looked_up(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of S goes to its blocks of T, and with what it meets there to those of U. One of U meets T by another key
+    than T is kept by, and reads all of it: from then on T is not in blocks."""
+    monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
+    opened = list[tuple[str, ...]]()
+    search = Indexed.found
+    monkeypatch.setattr(Indexed, "found", lambda self, wanted: opened.append(self.by) or search(self, wanted))
+    query = mrql.compile(QUERIES["three streams"], **dict.fromkeys(STREAMS, PAIRS))
+    there = {name: [(n % 5, n % 7) for n in range(40)] for name in STREAMS}
+    with query.view(spark, insert_only=True) as view:
+
+        def applied(**rows: list[Row]) -> None:
+            for name, come in rows.items():
+                present[name] += come
+            view.apply(**{name: frame(spark, come) for name, come in rows.items()})
+            expected = evaluate(query.term, {name: Bag(rows) for name, rows in present.items()})
+            assert close(collect_value(view.answer(), query.type), expected)
+
+        present = {name: list[Row]() for name in STREAMS}
+        applied(**there)
+        (joins,) = view._view.states.stages
+        t, u = (kept.table for (_, label), kept in joins.inputs.items() if label[0] in "TU")
+        assert t is not None
+        assert u is not None
+        for table in (t, u):
+            assert any(isinstance(run.kept, Indexed) for run in table.runs)
+        opened.clear()
+        applied(S=[(8, 1), (9, None)])
+        assert len(opened) == 2
+        applied(U=[(1, 8)])
+        applied(S=[(8, 2)])
+        assert not any(isinstance(run.kept, Indexed) for run in t.runs)
+        assert any(isinstance(run.kept, Indexed) for run in u.runs)
+
+
 def collected(rows: DataFrame) -> list[tuple[object, ...]]:
     return sorted(map(tuple, rows.collect()))
 
