@@ -64,10 +64,10 @@ AS_BYTES_MAX_ROWS = 50_000
 """A run of fewer rows is kept as bytes; measured for rows of four numbers."""
 
 
-LOOKED_UP_IN_BLOCKS_MIN_ROWS = 100_000
+LOOKED_UP_IN_BLOCKS_MIN_ROWS = MERGED_WHOLE_MAX_ROWS
 """Where each batch looks up what it meets, or takes away, a run of more rows than this is kept in blocks: to search
-these costs two plans more, and hardly depends on how many there are. One deletion among a million rows takes half of
-what it takes to read them by columns."""
+these costs two plans more, and hardly depends on how many there are. (A side of a join with fewer rows is moved, and so
+read whole.)"""
 
 LOOKED_UP_IN_OTHERS_MIN_ROWS = 500_000
 """Where the first run has at least so many rows, a whole state is read by looking them up in the other runs: only those

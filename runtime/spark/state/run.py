@@ -2,8 +2,8 @@
 
 Where many rows have one key, as those of a join's input do, they are gathered: a row for each key, with all else in an
 array. A change looks up each of its keys once, and the rows of all other keys are not looked at; a join of a million
-rows with a hundred for each key takes a third of the time. Where a batch looks up something again and again, step by
-step, large runs are kept in blocks (`block_index.py`). Any other is kept by columns, compressed: a tenth of the memory.
+rows with a hundred for each key takes a third of the time. Other large runs in which batches look something up are kept
+in blocks (`block_index.py`). Any other is kept by columns, compressed: a tenth of the memory.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
+from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.spark.checkpoint import BY_PARTITION, CheckpointReader, SparkStates
@@ -197,6 +198,18 @@ def test_what_is_restored_lies_where_it_lay(
     assert close(view.answer(), view.expected())
     view.close()
     assert persistent_rdds(spark) == kept
+
+
+def test_what_is_restored_is_looked_up_as_before(spark: SparkSession, tmp_path: Path) -> None:
+    """Groups, bags, inputs of joins, and rows that may be deleted."""
+    text = "select (x, count(b), b) from (x, y) in S, (a, b) in T where y = a group by x"
+    view = Restarted(text, spark, tmp_path)
+    view.apply(HISTORY[0])
+    before = [table.access for table in view.view.states.tables()]
+    view.restart()
+    assert [table.access for table in view.view.states.tables()] == before
+    assert {Access.ONCE, Access.LOOKED_UP} <= {*before}
+    view.close()
 
 
 @pytest.mark.partitions(SEVERAL)
