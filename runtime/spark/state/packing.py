@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
@@ -16,8 +17,9 @@ from mrql.runtime.spark.state.run import Gathered, Indexed, Run
 GATHERED_MIN_ROWS_PER_KEY = 4
 """Rows are gathered where there are so many for each key, on average."""
 
-GATHERED_MAX_ROWS_PER_KEY = 100_000
-"""They are not where one key has more than so many: its array would be a row that no task can share with another."""
+TOGETHER_MAX_ROWS_PER_KEY = 100_000
+"""They are not, and neither are they in blocks, where one key has more than so many: these would be one array, which no
+task can share with another."""
 
 
 class RunLayout(Enum):
@@ -30,7 +32,7 @@ class RunLayout(Enum):
 
 def better_layout(run: Run, rows: int, policy: Policy) -> RunLayout | None:
     """A better layout than that in which a run of about so many rows is kept; None where there is none."""
-    if not isinstance(run.kept, Checkpoint):
+    if run.is_packed or not isinstance(run.kept, Checkpoint):
         return None
     if run.shape is not None and policy.blocks_min_rows is not None:
         # Rows with bags in them take longer to read than to find.
@@ -50,6 +52,8 @@ class Packing:
     """Rows as they are."""
     gathered: Gathered | None
     """Where they may be gathered by a key."""
+    apart: jvm.ColumnarRows | Checkpoint | None = None
+    """Where they would be in blocks, and may have too many rows of a key for that."""
     keys: Any = None
     """Spark's handle of a row for each key then."""
     crowded: Any = None
@@ -57,32 +61,44 @@ class Packing:
 
     @staticmethod
     def of(run: Run, plain: jvm.ColumnarRows | Indexed | Checkpoint, gathering: Gathering | None) -> Packing:
-        """The rows of a checkpoint, in one way, or maybe gathered."""
+        """The rows of a checkpoint, in one way, or maybe gathered. Without a gathering a key has one row."""
         if gathering is None:
             return Packing(run, plain, None)
         counts = run.relation.aggregate(gathering.by, ["count(1) AS n"])
-        keys, crowded = run.plans.rdd(counts), run.plans.rdd(counts.where(f"n > {GATHERED_MAX_ROWS_PER_KEY}"))
-        return Packing(run, plain, Gathered.of(run, gathering), keys, crowded)
+        keys, crowded = run.plans.rdd(counts), run.plans.rdd(counts.where(f"n > {TOGETHER_MAX_ROWS_PER_KEY}"))
+        apart = _apart(run) if isinstance(plain, Indexed) else None
+        return Packing(run, plain, Gathered.of(run, gathering), apart, keys, crowded)
 
     def compute(self, tasks: int) -> Run:
         """Computes the rows, in so many tasks at most, and keeps them in the better way."""
         rows = jvm.compute(self.run.rdd, tasks)
-        if self.gathered is not None and self._should_be_gathered(rows, tasks):
-            self.plain.free()
-            jvm.compute(self.gathered.rdd, tasks)
-            return Run(self.run.plans, self.gathered, rows)
-        if self.gathered is not None:
-            self.gathered.free()
-        self.plain.compute(tasks)
-        return Run(self.run.plans, self.plain, rows)
+        best = self._best(rows, tasks)
+        for other in self._ways:
+            if other is not best:
+                other.free()
+        best.compute(tasks)
+        return Run(self.run.plans, best, rows, is_packed=True)
 
-    def _should_be_gathered(self, rows: int, tasks: int) -> bool:
-        return GATHERED_MIN_ROWS_PER_KEY * jvm.compute(self.keys, tasks) <= rows and not jvm.compute(
-            self.crowded, tasks
-        )
+    def _best(self, rows: int, tasks: int) -> jvm.ColumnarRows | Gathered | Indexed | Checkpoint:
+        if self.gathered is None:
+            return self.plain
+        many = jvm.compute(self.keys, tasks) * GATHERED_MIN_ROWS_PER_KEY <= rows
+        if (many or self.apart is not None) and jvm.compute(self.crowded, tasks):
+            return self.apart or self.plain
+        return self.gathered if many else self.plain
+
+    @property
+    def _ways(self) -> Iterator[jvm.ColumnarRows | Gathered | Indexed | Checkpoint]:
+        return (way for way in (self.plain, self.gathered, self.apart) if way is not None)
 
     def free(self) -> None:
         """Frees what was computed."""
-        self.plain.free()
-        if self.gathered is not None:
-            self.gathered.free()
+        for way in self._ways:
+            way.free()
+
+
+def _apart(run: Run) -> jvm.ColumnarRows | Checkpoint:
+    """The rows of a checkpoint, each by itself."""
+    if run.is_flat:
+        return jvm.ColumnarRows.of(run.df, in_one=run.relation.in_one)
+    return run.plans.checkpoint(run.relation, small=False)

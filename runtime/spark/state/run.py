@@ -30,6 +30,8 @@ class Run:
     plans: Plans
     kept: Checkpoint | jvm.ColumnarRows | Gathered | Indexed
     rows: int | None = None
+    is_packed: bool = False
+    """Whether there is no better way to keep it."""
 
     @staticmethod
     def of(plans: Plans, rows: Relation, beside: Sequence[Run] = ()) -> Run:
@@ -129,6 +131,10 @@ class Gathered:
     def relation(self) -> Relation:
         """The rows as they were before."""
         return self.keys.relation.opened(self.gathering)
+
+    def compute(self, tasks: int) -> None:
+        """Computes the rows, in so many tasks at most."""
+        jvm.compute(self.rdd, tasks)
 
     def free(self) -> None:
         """Frees the rows."""

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import mrql
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.types import Type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
@@ -20,7 +21,7 @@ from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from mrql.runtime.spark.jvm import executed_plan
+from mrql.runtime.spark.jvm import ColumnarRows, executed_plan
 from mrql.runtime.spark.relation import plan_cache
 from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
 from mrql.runtime.spark.relation.relation import Relation
@@ -130,19 +131,32 @@ def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatc
     assert opened, "\n".join(texts)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("GATHERED_MIN_ROWS_PER_KEY", 100), ("GATHERED_MAX_ROWS_PER_KEY", 1)])
-def test_others_are_kept_in_blocks(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+@pytest.mark.partitions(SEVERAL)
+@pytest.mark.parametrize(
+    ("limit", "value", "types", "layout"),
+    [
+        ("GATHERED_MIN_ROWS_PER_KEY", 100, PAIRS, Indexed),
+        ("TOGETHER_MAX_ROWS_PER_KEY", 1, PAIRS, ColumnarRows),
+        ("TOGETHER_MAX_ROWS_PER_KEY", 1, parse_type("{([long], long)}"), Checkpoint),
+    ],
+)
+def test_others_are_not_gathered(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, types: Type, layout: type
 ) -> None:
-    """Rows that are few for each key, and those of which one key has too many."""
+    """Rows that are few for each key are in blocks, and those of which one key has too many are each by itself."""
     monkeypatch.setattr(packing, limit, value)
-    query = mrql.compile(QUERIES["two streams"], **dict.fromkeys("ST", PAIRS))
+    query = mrql.compile("select (a, d) from (a, b) in S, (c, d) in T where b = c", S=types, T=PAIRS)
+    firsts = [[n] for n in range(9)] if layout is Checkpoint else range(9)
+    packed = list[Run]()
     with query.view(spark) as view:
-        view.apply(S=frame(spark, [(1, 2), (2, 2)]), T=frame(spark, [(2, 3)]))
-        view.apply(S=frame(spark, [(3, 2)]))
-        kept = [run.kept for table in view._view.states.tables() for run in table.runs]
-        assert any(isinstance(each, Indexed) for each in kept)
-        assert not gathered(view._view)
+        view.apply(S=to_dataframe(spark, [(first, 2) for first in firsts], types), T=frame(spark, [(2, 3)]))
+        (kept,) = (kept for (_, name), kept in view._view.states.stages[0].inputs.items() if name[0] == "S")
+        assert kept.table is not None
+        for n in range(2):
+            view.apply(T=frame(spark, [(n, 3)]))
+            packed += kept.table.runs[:1]
+            assert isinstance(packed[-1].kept, layout)
+    assert packed[0] is packed[1], "it was packed again"
 
 
 def test_what_is_looked_up_has_the_columns_of_the_table(spark: SparkSession) -> None:
