@@ -42,8 +42,8 @@ class PhysicalPlan:
         return found
 
     def prepared(self, spark: SparkSession, leaves: Iterable[int]) -> PreparedPlan:
-        """The plan without the rows of some leaves, to be executed over others."""
-        return PreparedPlan.of(spark, self._plan, tuple(leaves))
+        """The plan without the rows of some leaves, to be executed over those of other plans."""
+        return PreparedPlan.of(spark, self._plan, tuple(leaves), of_plans=True)
 
     def shape(self, *, few: bool) -> RowShape:
         """The columns and the partitioning of the plan's rows when they are kept; if they are in one partition, Spark

@@ -33,20 +33,22 @@ class PreparedPlan:
     """Whether what is made of the plan has rows of the leaves in it: those that are sent to all tasks, or the bounds of
     ranges in which rows are put."""
     copied: tuple[int, ...]
-    """Of which of these leaves the rows are copied, and no more, before another operator reads them."""
+    """The places, among these, of leaves whose rows are copied, and no more, before another operator reads them."""
     _graphs: OrderedDict[tuple[int, ...], RddGraph | None] = attrs.field(factory=OrderedDict, init=False)
     """By the numbers of partitions; None where the plan is to be executed each time."""
 
     @staticmethod
-    def of(spark: SparkSession, plan: Any, leaves: tuple[int, ...]) -> PreparedPlan:
-        """A plan, of which a copy is made that keeps nothing alive that is in its leaves."""
+    def of(spark: SparkSession, plan: Any, leaves: tuple[int, ...], *, of_plans: bool = False) -> PreparedPlan:
+        """A plan, of which a copy is made that keeps nothing alive that is in its leaves. They may be said to be filled
+        with what other plans compute."""
         copy = copied(spark, plan)
         found = copy.collectLeaves()
         for number in leaves:
             handles(spark).scanned.set(found.apply(number), nothing(spark))
-        above = [nodes for number, (_, nodes) in enumerate(paths(copy)) if number in leaves]
+        nodes = [above for _, above in paths(copy)]
+        above = [nodes[leaf] for leaf in leaves]
         looks = any(_looks_at_rows(node) for nodes in above for node in nodes)
-        return PreparedPlan(*_sent_once(spark, copy, leaves), looks, tuple(_copied(above)))
+        return PreparedPlan(*_sent_once(spark, copy, leaves), looks, tuple(_copied(above)) if of_plans else ())
 
     def over(self, spark: SparkSession, filled: Sequence[Any]) -> Any:
         """The rows of the plan as an RDD, with another one for each of the leaves."""
@@ -82,14 +84,14 @@ class PreparedPlan:
 
 
 def _copied(above: Sequence[Sequence[Any]]) -> Iterator[int]:
-    """The numbers of leaves that code is generated for alone, or for none of which: by what is above each of them.
+    """The places of leaves that are scanned apart from the operators above them, which are given for each.
 
-    Spark's scan of an RDD makes rows of its own of those that it reads, since these may be of any kind. Those of a plan
-    never are: what Spark computes are rows as it writes them to a shuffle. (A block of a state is a hundred kilobytes.)
+    Spark's scan of an RDD makes rows of its own of those that it reads, since these may be of any kind. What a plan
+    computes already has that form, and need not be copied. (A shelf of a state has a hundred kilobytes.)
     """
-    for number, nodes in enumerate(above):
+    for place, nodes in enumerate(above):
         if nodes and name_of(nodes[-1]) in ("WholeStageCodegenExec", "InputAdapter"):
-            yield number
+            yield place
 
 
 def _looks_at_rows(node: Any) -> bool:

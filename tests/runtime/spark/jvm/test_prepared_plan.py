@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -138,3 +139,13 @@ def test_rows_are_joined_as_they_are(spark: SparkSession) -> None:
             for run in runs:
                 run.free()
         assert joined[0] == runs[0].rdd.id()
+
+
+def test_rows_of_files_are_copied(spark: SparkSession, tmp_path: Path) -> None:
+    """A reader of files has rows of any kind: they are made into those of a plan, also where a filter is above them."""
+    spark.range(9).write.json(f"{tmp_path}/rows")
+    with compiled(spark):
+        df = spark.read.schema("id bigint").json(f"{tmp_path}/rows").where("id > 3")
+        scan = jvm.Scan.of(df)
+    assert scan is not None
+    assert scan.plan.copied == ()
