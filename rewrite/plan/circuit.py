@@ -370,7 +370,7 @@ def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> 
     """The operators of a feed of several inputs: what is kept of each, then their join, whose output are its rows."""
     # Where a batch touches little of a state, what it joins with is looked up as in the steps of a loop.
     looked_up = Access.STEPS if access & (Access.STEPS | Access.SPARSE) else Access.LOOKED_UP
-    otherwise = [*met_otherwise(feed)]
+    otherwise = tuple(met_otherwise(feed))
     sides = []
     for each, name in zip(feed.rows.inputs, input_names(feed), strict=True):
         id = f"{stage.name}{suffix}.{name}"
@@ -378,10 +378,9 @@ def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> 
         kept = Stored(*_pair(each.term))
         index = Operator(id, OperatorKind.INDEX, (each.stream,), Linearity.LINEAR, "⊎ of the change", (), kept)
         gone_over_by = frozenset(batch for batch, label in otherwise if label == each.label)
-        index = attrs.evolve(index, input=each.label, access=looked_up, gone_over_by=gone_over_by)
-        yield attrs.evolve(index, stage=stage.name)
+        yield attrs.evolve(index, stage=stage.name, input=each.label, access=looked_up, gone_over_by=gone_over_by)
     tables = joined_tables(feed)
-    works = (join_work(feed), *([table_join_work(tables)] if tables else []))
+    works = (join_work(feed, otherwise), *([table_join_work(tables)] if tables else []))
     # The steps of a loop are counted, and numbers of them leave no range.
     fails = may_fail_for_pairs(feed, overflows=Access.STEPS not in access)
     form = DeltaForm.THERE if fails and any(plan.may_lose(i.stream) for i in feed.rows.inputs) else DeltaForm.CHANGES

@@ -120,14 +120,15 @@ def bag_work(name: str) -> Work:
     return Work(f"the bag {name}", Cost.DELTA, Cost.DELTA)
 
 
-def join_work(feed: Feed) -> Work:
-    """To join a batch with what is stored of the other inputs, in which it goes over blocks where they are large."""
+def join_work(feed: Feed, otherwise: Iterable[tuple[str, str]]) -> Work:
+    """To join a batch with what is stored of the other inputs, of which those named are met by another key
+    (`met_otherwise`)."""
     what = f"the join {feed_name(feed)}"
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     if joins_on_nothing(feed):
         reads, why = Cost.STATE, _ON_NOTHING
     else:
-        reads, why = Cost.KEYS, _by_key(feed, shown)
+        reads, why = Cost.KEYS, _by_key(otherwise, shown)
     ordered = {label for label, _ in feed.rows.orders}
     found = [(label, others) for label, others in _joined_again(feed.rows.body) if label not in ordered]
     again = [(shown[label], [shown[o] for o in others]) for label, others in found]
@@ -143,10 +144,10 @@ _ON_NOTHING = Reason(
 )
 
 
-def _by_key(feed: Feed, shown: Mapping[str, str]) -> Reason:
+def _by_key(otherwise: Iterable[tuple[str, str]], shown: Mapping[str, str]) -> Reason:
     """How the partners of a batch's rows are found."""
     sent: dict[str, list[str]] = {}
-    for batch, label in met_otherwise(feed):
+    for batch, label in otherwise:
         sent.setdefault(shown[label], []).append(shown[batch])
     found = "the partners of a batch's rows are looked up by key, in a large state by its blocks"
     others = (

@@ -71,7 +71,6 @@ class SparkTable:
             "numbers": list(schema.numbers),
             "marked": schema.marked,
             "shrinks": table.shrinks,
-            "recurs": table.in_steps,
             "schema": table.runs[0].df.schema.jsonValue(),
         }
 
@@ -256,11 +255,11 @@ class CheckpointReader:
     plans: Plans
     root: Path
 
-    def table(self, saved: SavedTable, also: Access = Access.ONCE) -> Table:
-        """A table with all of its rows in one run: a large one is kept by columns at once, any other is computed with
-        the next action that reads it. Batches may access it in another way `also`."""
+    def table(self, saved: SavedTable, access: Access) -> Table:
+        """A table that batches read and change in some way, with all of its rows in one run: a large one is kept by
+        columns at once, if it is to be; any other is computed with the next action that reads it."""
         table = self.definition(saved)
-        table.access |= also
+        table.access = access
         rows = self._merged(table, saved)
         number = saved.rows
         in_blocks = table.policy.blocks_min_rows is not None and number > table.policy.blocks_min_rows
@@ -283,8 +282,7 @@ class CheckpointReader:
             tuple(form["numbers"]),
             marked=form["marked"],
         )
-        access = Access.STEPS if form["recurs"] else Access.ONCE
-        return Table(self.plans, schema, shrinks=form["shrinks"], access=access)
+        return Table(self.plans, schema, shrinks=form["shrinks"])
 
     def merged(self, saved: SavedTable) -> DataFrame:
         """All rows of a table, those of equal keys merged."""
@@ -335,7 +333,6 @@ def _load_stage(state: StageState, saved: SavedState, reader: CheckpointReader) 
     state.groups = tables.get("groups")
     if state.groups is not None:
         state.groups = _as_now(state, state.groups, saved.tables["groups"].rows)
-        state.groups.access = access["groups"]
     state.bag_shapes = {int(i): layout_from_json(shape) for i, shape in form["bags"].items()}
     state.bags = {i: tables[f"bag-{i}"] for i in state.bag_shapes}
     labels = {(feed, number): label for _, feed, number, label in _inputs(state)}

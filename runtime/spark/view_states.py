@@ -54,9 +54,9 @@ class ViewStates:
         self.columns = columns
         self.plans = plans
         inputs: dict[Input, InputState] = {}
-        own = inputs if shared else None
+        of_all = inputs if shared else None
         self.stages = [
-            StageState(stage, self.circuit, spark, tables, columns, plans, self._keep, shared=own)
+            StageState(stage, self.circuit, spark, tables, columns, plans, self._keep, shared=of_all)
             for stage in plan.stages
         ]
         self.transaction = Transaction(self.snapshots())

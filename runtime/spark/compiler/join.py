@@ -78,7 +78,8 @@ def _narrowed(compiler: TermCompiler, frames: list[Frame], key_type: Type) -> li
     change = next((frame for frame in frames if frame.changes), None)
     if change is None:
         return frames
-    if compiler.keep is not None and any(is_in_blocks(frame.df) for frame in frames) and not is_at_hand(change.df):
+    searched = any(frame.lies_by is not None and is_in_blocks(frame.df) for frame in frames)
+    if compiler.keep is not None and searched and not is_at_hand(change.df):
         # What is joined already is looked up in one state more: its keys are read first, and then its rows.
         kept = _kept(compiler.keep, flat(change, compiler.columns), key_type)
         frames, change = [kept if frame is change else frame for frame in frames], kept

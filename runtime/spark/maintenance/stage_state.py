@@ -116,7 +116,7 @@ class StageState:
             if source in self.circuit.index(self.stage.name, index, label).gone_over_by:
                 table = self.inputs[index, label].table
                 assert table is not None
-                table.is_gone_over()
+                table.note_gone_over()
 
     def _there(
         self, index: int, feed: Feed, changed: Mapping[str, Frame], versions: Mapping[str, Versions]

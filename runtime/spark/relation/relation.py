@@ -159,6 +159,10 @@ class Relation:
     def join(self, other: Relation, condition: str, how: str = "inner") -> Relation:
         return Relation(RelationOp.JOIN, (condition, how), (self, other))._kept_in_one()
 
+    def beside(self, other: Relation, columns: Sequence[str]) -> Relation:
+        """The pairs of rows with the same values in some columns, which stand in them once. They are where both are."""
+        return Relation(RelationOp.JOIN, (tuple(columns), "inner"), (self, other))
+
     def semi_join(self, other: Relation, columns: Sequence[str]) -> Relation:
         """The rows for which the other has one with the same values in some columns."""
         return self._left_of(other, columns, "left_semi")

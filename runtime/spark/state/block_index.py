@@ -26,7 +26,7 @@ from pyspark.sql.types import AtomicType, StructType
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.persisted_rows import ROWS
 from mrql.runtime.spark.relation.plan_cache import Plans
-from mrql.runtime.spark.relation.relation import Relation, RelationOp
+from mrql.runtime.spark.relation.relation import Relation
 
 PLACE, SHELF, SLOT = "place", "shelf", "slot"
 """The columns by which blocks are found."""
@@ -108,8 +108,8 @@ class Blocks:
     def found(self, shelves: Relation, addresses: Relation) -> Relation:
         """The rows of the blocks that are at some addresses."""
         wanted = addresses.aggregate([PLACE, SHELF, SLOT], ["count(1) AS wanted"]).hint("shuffle_hash")
-        beside = Relation(RelationOp.JOIN, ((PLACE, SHELF), "inner"), (shelves, wanted))
-        return beside.select(f"inline(get({BLOCKS}, CAST(array_position({SLOTS}, {SLOT}) AS INT) - 1))")
+        block = f"get({BLOCKS}, CAST(array_position({SLOTS}, {SLOT}) AS INT) - 1)"
+        return shelves.beside(wanted, (PLACE, SHELF)).select(f"inline({block})")
 
 
 @attrs.define(eq=False, slots=False)

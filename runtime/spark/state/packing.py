@@ -66,7 +66,9 @@ class Packing:
             return Packing(run, plain, None)
         counts = run.relation.aggregate(gathering.by, ["count(1) AS n"])
         keys, crowded = run.plans.rdd(counts), run.plans.rdd(counts.where(f"n > {TOGETHER_MAX_ROWS_PER_KEY}"))
-        apart = _apart(run) if isinstance(plain, Indexed) else None
+        apart = None
+        if isinstance(plain, Indexed):
+            apart = by_columns(run) if run.is_flat else row_by_row(run)
         return Packing(run, plain, Gathered.of(run, gathering), apart, keys, crowded)
 
     def compute(self, tasks: int) -> Run:
@@ -97,8 +99,11 @@ class Packing:
             way.free()
 
 
-def _apart(run: Run) -> jvm.ColumnarRows | Checkpoint:
-    """The rows of a checkpoint, each by itself."""
-    if run.is_flat:
-        return jvm.ColumnarRows.of(run.df, in_one=run.relation.in_one)
+def by_columns(run: Run) -> jvm.ColumnarRows:
+    """The rows of a checkpoint, to be kept by columns."""
+    return jvm.ColumnarRows.of(run.df, in_one=run.relation.in_one)
+
+
+def row_by_row(run: Run) -> Checkpoint:
+    """The rows of a checkpoint, to be kept as objects."""
     return run.plans.checkpoint(run.relation, small=False)

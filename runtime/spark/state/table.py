@@ -28,7 +28,7 @@ from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.block_index import Blocks
 from mrql.runtime.spark.state.change_log import ChangeLog
 from mrql.runtime.spark.state.measures import TOUCHED
-from mrql.runtime.spark.state.packing import Packing, RunLayout, better_layout
+from mrql.runtime.spark.state.packing import Packing, RunLayout, better_layout, by_columns, row_by_row
 from mrql.runtime.spark.state.run import Indexed, Run
 from mrql.runtime.spark.state.table_batch import Merging, TableBatch
 from mrql.runtime.spark.state.table_schema import TableSchema
@@ -219,7 +219,7 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         if is_new:
             self.take_merged()
 
-    def is_gone_over(self) -> None:
+    def note_gone_over(self) -> None:
         """Notes that a batch reads all of it: from then on it is not kept in blocks, which take longer to read."""
         if any(isinstance(run.kept, Indexed) for run in self.runs):
             self.access &= ~Access.LOOKED_UP
@@ -238,9 +238,9 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
                 blocks = Blocks.of(run.df, self.schema.partition_by, partitions, rows, compaction.ROWS_PER_BLOCK)
                 return Packing.of(run, Indexed.of(self.plans, run.relation, blocks), self.schema.gathering)
             case RunLayout.ROWS:
-                return Packing.of(run, self.plans.checkpoint(run.relation, small=False), None)
+                return Packing.of(run, row_by_row(run), None)
             case RunLayout.COLUMNS:
-                return Packing.of(run, jvm.ColumnarRows.of(run.df, in_one=run.relation.in_one), self.schema.gathering)
+                return Packing.of(run, by_columns(run), self.schema.gathering)
             case None:
                 return None
 
