@@ -60,8 +60,8 @@ from mrql.rewrite.normalize.prune_columns import prune_columns
 from mrql.rewrite.normalize.push_selections import push_selections
 from mrql.rewrite.normalize.unnest_subqueries import unnest_subqueries
 from mrql.rewrite.passes import QUERY, AnyPass, Pass, Phase, PlanPass, Steps, TermPass, Trace
-from mrql.rewrite.plan.eager_aggregation import aggregate_eagerly
-from mrql.rewrite.plan.join_order import order_joins
+from mrql.rewrite.plan.joins.eager_aggregation import aggregate_eagerly
+from mrql.rewrite.plan.joins.join_order import order_joins
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.share_totals import share_totals

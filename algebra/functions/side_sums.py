@@ -1,4 +1,4 @@
-"""What sums are made of where a join keeps sums of its sides (`rewrite/plan/eager_aggregation.py`).
+"""What sums are made of where a join keeps sums of its sides (`rewrite/plan/joins/eager_aggregation.py`).
 
 A long is `high · 2³² + low`, so that sums of both are wider than a long. A double below 2⁹⁴ is a number of *limbs*,
 `2⁶⁴ p + 2³² w + o + 2⁻³² f + rest`, of which all but the rest are integers, and so added up exactly. A factor of a

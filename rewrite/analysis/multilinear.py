@@ -88,7 +88,7 @@ class Input:
 
     With `sums`, what is kept of it are sums: elements are `(k, (v1, …, vn))`, and of those that have the same key and
     are the same but for the last `sums` parts, one is kept, with the sums of these parts
-    (`rewrite/plan/eager_aggregation.py`).
+    (`rewrite/plan/joins/eager_aggregation.py`).
     """
 
     label: str

@@ -40,7 +40,7 @@ from mrql.rewrite.plan.cost import (
     table_join_work,
 )
 from mrql.rewrite.plan.delta_rules import DeltaRules, Rule, delta_rules, first_elements
-from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
+from mrql.rewrite.plan.joins.failing_pairs import may_fail_for_pairs
 from mrql.rewrite.plan.labels import component_names, feed_name, input_names, joined_tables, listed, sign
 from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
 

@@ -20,7 +20,7 @@ from mrql.algebra.terms import Cast, If, Lit, Prim, Term, Tup, Var
 from mrql.algebra.types import Type
 from mrql.algebra.values.decimals import of_type
 from mrql.rewrite.normalize.normalize import normalize
-from mrql.rewrite.plan.products import Factor, KeptFactor, Product, Times, cast, factors, halves, product_of
+from mrql.rewrite.plan.joins.products import Factor, KeptFactor, Product, Times, cast, factors, halves, product_of
 
 LIMB_NAMES = "rpwof"
 """How the sums of limbs are called, in the order of `fn.LIMBS`."""

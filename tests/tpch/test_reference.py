@@ -11,7 +11,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value, same
 from mrql.rewrite.pipeline import normal_form
-from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
+from mrql.rewrite.plan.joins.failing_pairs import may_fail_for_pairs
 from mrql.runtime.reference.view import ReferenceView
 from queries.tpch.generate import TABLES, Batch, history
 from tests.support.planning import planned

@@ -57,7 +57,7 @@ from mrql.algebra.terms import (
 )
 from mrql.rewrite.analysis.multilinear import Input, Multilinear
 from mrql.rewrite.normalize.normalize import normalize
-from mrql.rewrite.plan.join_tree import (
+from mrql.rewrite.plan.joins.join_tree import (
     FeedReader,
     JoinedRows,
     Leaf,
@@ -72,9 +72,9 @@ from mrql.rewrite.plan.join_tree import (
     pattern_of,
     sides,
 )
+from mrql.rewrite.plan.joins.products import PRODUCT_MAX_FACTORS, Times, as_product, cast, product_of
 from mrql.rewrite.plan.kept_sums import KeptSums, SumTerm
 from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
-from mrql.rewrite.plan.products import PRODUCT_MAX_FACTORS, Times, as_product, cast, product_of
 
 
 def aggregate_eagerly(plan: Plan) -> Plan:

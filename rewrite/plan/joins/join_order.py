@@ -32,7 +32,7 @@ from mrql.algebra.terms import CMap, Lambda, Prim, Single, Term, Tup
 from mrql.rewrite.analysis.join_predicates import key_parts
 from mrql.rewrite.analysis.multilinear import Multilinear
 from mrql.rewrite.normalize.normalize import normalize
-from mrql.rewrite.plan.join_tree import (
+from mrql.rewrite.plan.joins.join_tree import (
     FeedReader,
     Join,
     JoinedRows,

@@ -15,7 +15,7 @@ from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, Lit, Prim, Term
 from mrql.algebra.types import Type
-from mrql.rewrite.plan.join_tree import Unknown
+from mrql.rewrite.plan.joins.join_tree import Unknown
 
 PRODUCT_MAX_FACTORS: Mapping[Type, int] = {ty.LONG: 3, ty.DOUBLE: 2}
 """Of how many factors a product is taken apart: one of doubles may be infinite, or nothing, on the way. Of decimals it
