@@ -193,6 +193,21 @@ def is_test_of_a_key(condition: Term) -> bool:
             return False
 
 
+def drops_null_keys(term: Term) -> bool:
+    """Whether the pairs of a bag have no missing keys: their key is tested, or cannot be missing."""
+    match term:
+        case CMap(Lambda(_, body), _):
+            return drops_null_keys(body)
+        case If(condition, Single(Tup((key, _))), Empty()):
+            return joins_with_something(key) in conjuncts(condition)
+        case Single(Tup((Lit(value, _), _))):
+            return value is not None
+        case Single(Tup((Tup(()), _))):
+            return True
+        case _:
+            return False
+
+
 def co_grouped(left: Term, right: Term, xs: PVar, ys: PVar, key: PVar, body: Term) -> Term:
     """`cMap(λ(k, (xs, ys)). body, coGroup(left, right))`."""
     return CMap(Lambda(PTuple((key, PTuple((xs, ys)))), body), CoGroup(left, right))

@@ -35,12 +35,12 @@ from mrql.rewrite.plan.cost import (
     change_work,
     groups_work,
     join_work,
-    met_otherwise,
     most,
     table_join_work,
 )
 from mrql.rewrite.plan.delta_rules import DeltaRules, Rule, delta_rules, first_elements
 from mrql.rewrite.plan.joins.failing_pairs import may_fail_for_pairs
+from mrql.rewrite.plan.joins.other_keys import OtherKey, other_keys
 from mrql.rewrite.plan.labels import component_names, feed_name, input_names, joined_tables, listed, sign
 from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
 
@@ -135,8 +135,8 @@ class Operator:
     """How batches read and change what it keeps."""
     form: DeltaForm = DeltaForm.CHANGES
     """The summands of its rule, where it joins."""
-    gone_over_by: frozenset[str] = frozenset()
-    """The labels of the inputs whose batches meet what it keeps by another key than that."""
+    other_keys: tuple[OtherKey, ...] = ()
+    """The keys by which batches meet what it keeps, other than that by which it does."""
 
     @property
     def cost(self) -> Cost:
@@ -370,15 +370,15 @@ def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> 
     """The operators of a feed of several inputs: what is kept of each, then their join, whose output are its rows."""
     # Where a batch touches little of a state, what it joins with is looked up as in the steps of a loop.
     looked_up = Access.STEPS if access & (Access.STEPS | Access.SPARSE) else Access.LOOKED_UP
-    otherwise = tuple(met_otherwise(feed))
+    otherwise = tuple(other_keys(feed))
     sides = []
     for each, name in zip(feed.rows.inputs, input_names(feed), strict=True):
         id = f"{stage.name}{suffix}.{name}"
         sides.append(id)
         kept = Stored(*_pair(each.term))
         index = Operator(id, OperatorKind.INDEX, (each.stream,), Linearity.LINEAR, "⊎ of the change", (), kept)
-        gone_over_by = frozenset(batch for batch, label in otherwise if label == each.label)
-        yield attrs.evolve(index, stage=stage.name, input=each.label, access=looked_up, gone_over_by=gone_over_by)
+        others = tuple(key for key in otherwise if key.label == each.label)
+        yield attrs.evolve(index, stage=stage.name, input=each.label, access=looked_up, other_keys=others)
     tables = joined_tables(feed)
     works = (join_work(feed, otherwise), *([table_join_work(tables)] if tables else []))
     # The steps of a loop are counted, and numbers of them leave no range.

@@ -9,7 +9,7 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 import attrs
@@ -18,28 +18,18 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.terms import (
-    CMap,
     CoGroup,
-    Empty,
     GroupBy,
-    If,
-    Lambda,
     OrderBy,
-    Pattern,
-    PTuple,
-    PVar,
     Reduce,
     Repeat,
-    Single,
-    Stream,
     Take,
     Term,
-    Tup,
     Union,
-    Var,
 )
 from mrql.rewrite.analysis.multilinear import occurrences
 from mrql.rewrite.plan.delta_rules import DeltaRules, Rule
+from mrql.rewrite.plan.joins.other_keys import OtherKey
 from mrql.rewrite.plan.labels import feed_name, joins_on_nothing, listed, occurrence_names
 from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
 
@@ -120,9 +110,8 @@ def bag_work(name: str) -> Work:
     return Work(f"the bag {name}", Cost.DELTA, Cost.DELTA)
 
 
-def join_work(feed: Feed, otherwise: Iterable[tuple[str, str]]) -> Work:
-    """To join a batch with what is stored of the other inputs, of which those named are met by another key
-    (`met_otherwise`)."""
+def join_work(feed: Feed, otherwise: Sequence[OtherKey]) -> Work:
+    """To join a batch with what is stored of the other inputs, of which some are met by other keys."""
     what = f"the join {feed_name(feed)}"
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     if joins_on_nothing(feed):
@@ -144,71 +133,21 @@ _ON_NOTHING = Reason(
 )
 
 
-def _by_key(otherwise: Iterable[tuple[str, str]], shown: Mapping[str, str]) -> Reason:
+def _by_key(otherwise: Sequence[OtherKey], shown: Mapping[str, str]) -> Reason:
     """How the partners of a batch's rows are found."""
-    sent: dict[str, list[str]] = {}
-    for batch, label in otherwise:
-        sent.setdefault(shown[label], []).append(shown[batch])
+    met = dict.fromkeys((shown[key.label], key.parts is not None) for key in otherwise)
     found = "the partners of a batch's rows are looked up by key, in a large state by its blocks"
-    others = (
-        f"batches of {listed(batches)} meet {name} by another key than it is kept by, and are sent to all of it"
-        for name, batches in sent.items()
-    )
-    brief = f"partners by key, in {listed([*sent])} by another" if sent else "partners by key"
-    return Reason("; ".join((found, *others)), brief)
+    others = (_met(name, otherwise, shown, is_kept=is_kept) for name, is_kept in met)
+    brief = f"partners by key, in {listed(list(dict.fromkeys(name for name, _ in met)))} by another"
+    return Reason("; ".join((found, *others)), brief if met else "partners by key")
 
 
-def met_otherwise(feed: Feed) -> Iterator[tuple[str, str]]:
-    """The inputs whose batches meet another one by a key that this one is not kept by, each with that one."""
-    for batch in (read.label for read in feed.rows.inputs):
-        for term in subterms(feed.rows.for_batch(batch)):
-            if isinstance(term, CoGroup):
-                for side, other in ((term.left, term.right), (term.right, term.left)):
-                    read = occurrences(side)
-                    if len(read) == 1 and batch in occurrences(other) and not _has_own_key(side):
-                        yield batch, read[0]
-
-
-def _has_own_key(side: Term) -> bool:
-    """Whether the pairs of a join's side, made of one input, have the key that the input is kept by.
-
-    >>> from mrql.algebra.notation.parser import parse
-    >>> S = {"S": "{(long, (long, long))}"}
-    >>> texts = "S", "cMap(λ(k, (a, b)). if a > b then {(k, b)} else {}, S)", "cMap(λ(k, (a, b)). {(a, (k, b))}, S)"
-    >>> [_has_own_key(parse(text, S)) for text in texts]
-    [True, True, False]
-    """
-    match side:
-        case Stream():
-            return True
-        case CMap(Lambda(PTuple((key, _)), body), source):
-            return _has_own_key(source) and _has_key(body, key)
-        case _:
-            return False
-
-
-def _has_key(body: Term, key: Pattern) -> bool:
-    """Whether each pair of a bag has what a pattern takes apart as its key."""
-    match body:
-        case Single(Tup((found, _))):
-            return _is_matched(found, key)
-        case If(_, then, otherwise):
-            return _has_key(then, key) and _has_key(otherwise, key)
-        case CMap(Lambda(_, inner), _):
-            return _has_key(inner, key)
-        case _:
-            return isinstance(body, Empty)
-
-
-def _is_matched(term: Term, pattern: Pattern) -> bool:
-    """Whether a term is what a pattern takes apart."""
-    match term, pattern:
-        case Var(name), PVar(other):
-            return name == other
-        case Tup(terms), PTuple(items):
-            return len(terms) == len(items) and all(map(_is_matched, terms, items))
-        case _:
-            return False
+def _met(name: str, otherwise: Sequence[OtherKey], shown: Mapping[str, str], *, is_kept: bool) -> str:
+    """Whose batches meet an input by another key, and how its rows are found then."""
+    keys = (key for key in otherwise if shown[key.label] == name and (key.parts is not None) == is_kept)
+    batches = listed(list(dict.fromkeys(shown[key.batch] for key in keys)))
+    how = f": a large {name} is kept by that one too" if is_kept else ", and are sent to all of it"
+    return f"batches of {batches} meet {name} by another key than it is kept by{how}"
 
 
 def table_join_work(names: tuple[str, ...]) -> Work:

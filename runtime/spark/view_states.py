@@ -181,11 +181,11 @@ class ViewStates:
         return reduce(Residual.and_also, (each.residual for each in self._all_carried()), kept_back)
 
     def sizes(self) -> Sizes:
-        """How large the states are, and how many keys the last completed batch touched, if those were counted."""
-        return Sizes(
-            sum(run.rows or 0 for table in self.tables() for run in table.runs),
-            sum(self.transaction.touched.values()),
-        )
+        """How large the states are, each row counted once by whatever keys it is kept, and how many keys the last
+        completed batch touched, if those were counted."""
+        again = {table for state in self.stages for table in state.kept_again()}
+        rows = sum(run.rows or 0 for table in self.tables() if table not in again for run in table.runs)
+        return Sizes(rows, sum(self.transaction.touched.values()))
 
     def _all_carried(self) -> list[FeedbackState]:
         return [each for loop in self.carried for each in loop]

@@ -222,6 +222,7 @@ def test_on_spark(
     """The same errors, whether a state is merged whole or looked up; right deletions follow, and no rows are kept."""
     if large:
         monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
+        monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
     for text, before, batch, said in some:
         query = mrql.compile(text, **STREAMS)
         with query.view(spark, trusted=True) as view:

@@ -1,6 +1,7 @@
 """In how many partitions the states of views on Spark are: in one, in several, or in several once there are rows; then
 it changes with the batches, too, whether groups are merged whole or looked up, what is in few runs is not merged when
-all of it is read, what is looked up lies in blocks, and the first elements of an order are followed apart."""
+all of it is read, what is looked up lies in blocks, by each key by which it is met, and the first elements of an order
+are followed apart."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ READ_APART = {"LOOKED_UP_IN_OTHERS_MIN_ROWS": 0, "NEARLY_MERGED_MIN_RATIO": 0}
 """With these the rows of the first run of any table are looked up in the others when all of it is read."""
 
 
-IN_SMALL_BLOCKS = {"LOOKED_UP_IN_BLOCKS_MIN_ROWS": 4, "ROWS_PER_BLOCK": 2}
+IN_SMALL_BLOCKS = {"LOOKED_UP_IN_BLOCKS_MIN_ROWS": 4, "ROWS_PER_BLOCK": 2, "LARGE_MIN_ROWS": 4}
 SHORT_SHELVES = {"SLOTS_PER_SHELF": 2}
-"""With these a handful of rows is in blocks, on several shelves."""
+"""With these a handful of rows is in blocks, on several shelves, and lies by all keys by which it is met."""
 
 
 @contextmanager

@@ -11,20 +11,15 @@ from mrql.algebra.analysis.variables import substitute
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
-    Empty,
-    If,
-    Lambda,
-    Lit,
     PTuple,
     PVar,
     Single,
     Term,
-    Tup,
     Var,
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.rewrite.analysis.join_predicates import conjuncts, joins_with_something
+from mrql.rewrite.analysis.join_predicates import drops_null_keys
 from mrql.rewrite.normalize.group_functions import function_parts
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.runtime.spark.compiler.group_by import keyed
@@ -131,18 +126,3 @@ def _join(left: Frame, right: Frame, condition: str, *, in_place: bool) -> Relat
     elif right.changes:
         b = b.hint("shuffle_hash") if in_place else b.broadcast()
     return a.join(b, condition) if condition else a.cross(b)
-
-
-def drops_null_keys(term: Term) -> bool:
-    """Whether the pairs of a bag have no missing keys: their key is tested, or cannot be missing."""
-    match term:
-        case CMap(Lambda(_, body), _):
-            return drops_null_keys(body)
-        case If(condition, Single(Tup((key, _))), Empty()):
-            return joins_with_something(key) in conjuncts(condition)
-        case Single(Tup((Lit(value, _), _))):
-            return value is not None
-        case Single(Tup((Tup(()), _))):
-            return True
-        case _:
-            return False

@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from mrql.rewrite.analysis.join_predicates import drops_null_keys
 from mrql.rewrite.analysis.multilinear import Input
 from mrql.rewrite.plan.circuit import Access
-from mrql.runtime.spark.compiler.join import drops_null_keys
+from mrql.rewrite.plan.joins.other_keys import Path
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import (
+    Atom,
     Layout,
     Struct,
     as_columns,
     atoms,
+    label,
     present,
     quote,
     unquote,
@@ -52,11 +55,18 @@ class InputState:
     """The last change that was added, and what it made of the input: stages that read the same ask for it again."""
     parts: tuple[Sequence[Relation], Relation] | None = None
     """What was there before that change, and the change, as runs."""
+    by_other_keys: dict[tuple[str, ...], Table] = attrs.Factory(dict)
+    """The same rows by other columns, by which batches meet them."""
 
     @property
     def shrinks(self) -> bool:
         """Whether a change may have taken something back."""
         return self.table is not None and self.table.shrinks
+
+    @property
+    def tables(self) -> list[Table]:
+        """All that is kept of it."""
+        return [] if self.table is None else [self.table, *self.by_other_keys.values()]
 
     def frame(self, df: Relation | None, *, changes: bool = False) -> Frame | None:
         if df is None or self.shape is None:
@@ -65,6 +75,36 @@ class InputState:
         stays = not changes and self.table.is_large
         weight = None if self.sums else quote("w")
         return Frame(df, self.shape, weight, changes, self.table.schema.partition_by if stays else None)
+
+    def by_another_key(self, parts: Sequence[Path], version: Frame) -> Frame | None:
+        """A version of a large input, `old` or `new`, as it lies by some parts of its elements: it is kept by these
+        from the first time on that it is asked for. None where they have no columns of their own."""
+        assert self.shape is not None
+        assert self.table is not None
+        found = [_column(self.shape, path) for path in parts]
+        columns = tuple(name for name in found if name is not None)
+        if len(columns) < len(found) or not {*columns} <= {*self.table.schema.keys}:
+            return None
+        table = self.by_other_keys.get(columns)
+        if table is None or not table.runs:
+            table = self.by_other_keys[columns] = self._kept_by(columns)
+        is_old = self.last is not None and version is self.last[1]["old"]
+        rows = table.rows(but=table.appended if is_old else None)
+        return None if rows is None else attrs.evolve(version, df=rows, lies_by=columns)
+
+    def _kept_by(self, columns: tuple[str, ...]) -> Table:
+        """A table of the same rows that lie by other columns."""
+        assert self.table is not None
+        kept = self.table
+        change = kept.appended if kept.batch.added else None
+        before = kept.rows(but=change)
+        assert before is not None
+        schema = attrs.evolve(kept.schema, partition_by=columns)
+        table = Table(kept.plans, schema, shrinks=kept.shrinks, access=kept.access)
+        table.begin_with(table.partitioned(before), kept.runs)
+        if change is not None:
+            table.append(table.partitioned(change.relation), as_it_is=True)
+        return table
 
     def there(self, *, changed: bool) -> Versions:
         """The versions of the input for `choices_that_are_there`, none of them with a row that another takes back."""
@@ -124,6 +164,18 @@ class InputState:
         rows = change.df.select(*columns, *([] if read.sums else [f"{weight} AS w"]))
         self.table.shrinks |= change.weight is not None
         run = self.table.append(self.table.partitioned(rows))
+        for other in (table for table in self.by_other_keys.values() if table.runs):
+            other.shrinks = self.table.shrinks
+            other.append(other.partitioned(run.relation), as_it_is=True)
         self.parts = [each.relation for each in self.table.runs if each is not run], run.relation
         old = self.frame(self.table.rows(but=run))
         return {"old": old, "new": self.frame(self.table.rows()), "delta": self.frame(run.relation, changes=True)}
+
+
+def _column(shape: Layout, path: Path) -> str | None:
+    """The column that a part of an element has to itself."""
+    for step in path:
+        if not isinstance(shape, Struct):
+            return None
+        shape = shape.part(label(step) if isinstance(step, int) else step)
+    return unquote(shape) if isinstance(shape, Atom) else None

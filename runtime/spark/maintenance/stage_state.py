@@ -7,7 +7,7 @@ keeps a table of each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -18,6 +18,7 @@ from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.terms import Term, Var, element_type
 from mrql.rewrite.analysis.multilinear import DeltaForm, Input
 from mrql.rewrite.plan.circuit import Access, Circuit
+from mrql.rewrite.plan.joins.other_keys import Path
 from mrql.rewrite.plan.plan import Component, Feed, Shape, Stage
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.row_values import attached
@@ -98,6 +99,7 @@ class StageState:
         # A change that is known sooner is joined with the others as they were, and so need not wait for them.
         labels = [*changed, *(label for label in versions if label not in changed)]
         form = self.circuit.of_feed(self.stage.name, index).form
+        netted = form is DeltaForm.THERE and any(self._input(index, read).shrinks for read in feed.rows.inputs)
         if form is DeltaForm.THERE:
             versions = self._there(index, feed, changed, versions)
         feed_deltas = []
@@ -106,17 +108,35 @@ class StageState:
             present = {name: frame for name, frame in chosen.items() if frame is not None}
             if len(present) == len(chosen):  # a join with nothing is nothing
                 source = next(label for label, which in zip(labels, choice, strict=True) if which in CHANGES)
-                self._note_gone_over(index, source, present)
-                feed_deltas.append(self._feed_delta(index, feed, present, source))
+                lying = self._as_it_is_met(index, source, present, netted=netted)
+                feed_deltas.append(self._feed_delta(index, feed, lying, source))
         return feed_deltas
 
-    def _note_gone_over(self, index: int, source: str, sources: Mapping[str, Frame]) -> None:
-        """Notes which inputs are read whole, since a change meets them by another key than that by which they lie."""
+    def _as_it_is_met(
+        self, index: int, source: str, sources: Mapping[str, Frame], *, netted: bool
+    ) -> Mapping[str, Frame]:
+        """What a change is joined with: a large input that it meets by another key than its own as it lies by that one.
+        Where none can lie by it, the change is held against all of it, which is noted."""
+        found = dict(sources)
+        for label, key in self._other_keys(index, source, sources):
+            state = self.inputs[index, label]
+            assert state.table is not None
+            may_lie = key is not None and state.table.is_large and not (netted or self.in_steps)
+            by_key = state.by_another_key(key, sources[label]) if may_lie and key is not None else None
+            if by_key is None:
+                state.table.note_gone_over()
+            else:
+                found[label] = by_key
+        return found
+
+    def _other_keys(
+        self, index: int, source: str, sources: Mapping[str, Frame]
+    ) -> Iterator[tuple[str, Sequence[Path] | None]]:
+        """The inputs that a change meets by another key than their own, each with the parts that this is."""
         for label in (label for label, frame in sources.items() if not frame.changes):
-            if source in self.circuit.index(self.stage.name, index, label).gone_over_by:
-                table = self.inputs[index, label].table
-                assert table is not None
-                table.note_gone_over()
+            for key in self.circuit.index(self.stage.name, index, label).other_keys:
+                if key.batch == source:
+                    yield label, key.parts
 
     def _there(
         self, index: int, feed: Feed, changed: Mapping[str, Frame], versions: Mapping[str, Versions]
@@ -178,8 +198,8 @@ class StageState:
         reads = ((feed, read) for feed, each in enumerate(self.stage.feeds) for read in each.rows.inputs)
         for feed, read in () if self.in_steps else reads:
             own = self.inputs.pop((feed, read.label), None)
-            if own is not None and own is not shared.setdefault(read, own) and own.table is not None:
-                own.table.close()
+            for table in own.tables if own is not None and own is not shared.setdefault(read, own) else ():
+                table.close()
             if own is not None:
                 self.inputs[feed, read.label] = shared[read]
 
@@ -294,7 +314,11 @@ class StageState:
         return known_sum(table.about_rows for table in self._own_tables())
 
     def all_tables(self) -> list[Table]:
-        return [*self._own_tables(), *(i.table for i in self.inputs.values() if i.table)]
+        return [*self._own_tables(), *(table for i in self.inputs.values() for table in i.tables)]
+
+    def kept_again(self) -> list[Table]:
+        """Those that have what others have, by other keys."""
+        return [table for i in self.inputs.values() for table in i.by_other_keys.values()]
 
     def _own_tables(self) -> list[Table]:
         """Those of its value."""

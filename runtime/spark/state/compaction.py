@@ -20,11 +20,15 @@ from mrql.rewrite.plan.circuit import Access
 T = TypeVar("T")
 
 MERGED_WHOLE_MAX_ROWS = 200_000
-"""Groups of at most so many rows are merged whole in each batch, and as the side of a join a table of so many is moved.
+"""Groups of at most so many rows are merged whole in each batch.
 
 To look up the touched keys of a state is a query more, and to bring a batch to all of it a job: that is what reading so
 many rows costs.
 """
+
+LARGE_MIN_ROWS = MERGED_WHOLE_MAX_ROWS
+"""As the side of a join a table of more rows stays where it is: what meets it goes there, and where that is by another
+key than its own, all rows are kept by that key, too."""
 
 SPARSE_MERGED_WHOLE_MAX_ROWS = 50_000
 """Groups of more rows are looked up where a batch is likely to touch few of them: where it is known beforehand, or the
@@ -115,7 +119,7 @@ def policy(access: Access) -> Policy:
     whole = sparse if Access.SPARSE in access else MERGED_WHOLE_MAX_ROWS
     blocks = LOOKED_UP_IN_BLOCKS_MIN_ROWS if Access.LOOKED_UP in access else None
     packed = WAITED_FOR_MAX_ROWS if blocks is None else blocks
-    return Policy(whole, sparse, MERGED_WHOLE_MAX_ROWS, packed, blocks)
+    return Policy(whole, sparse, LARGE_MIN_ROWS, packed, blocks)
 
 
 def due(sizes: Sequence[int | None]) -> int:

@@ -170,6 +170,11 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         self.log.note(None)
         self.runs, self.appended = [Run.of(self.plans, rows, self.runs)], None
 
+    def begin_with(self, rows: Relation, beside: Sequence[Run]) -> None:
+        """Puts partitioned rows, about as many as those of some runs, into a table that has none: a batch adds them."""
+        run = Run.of(self.plans, rows, beside)
+        self.runs, self.batch.added = [run], [run]
+
     def append(self, changes: Relation, *, as_it_is: bool = False) -> Run:
         """Adds a partitioned change as a run of its own, and returns the run.
 

@@ -33,7 +33,7 @@ def test_a_join_of_two_looks_up_partners() -> None:
 def test_a_later_join_by_another_key_says_so(head: str) -> None:
     """T is kept by c, by which a batch of S meets it; one of P meets it by d."""
     found = join(f"select {head} from (a, b) in S, (c, d) in T, (e, f) in P where b = c and d = e")
-    sent = "batches of P meet T by another key than it is kept by, and are sent to all of it"
+    sent = "batches of P meet T by another key than it is kept by: a large T is kept by that one too"
     assert (found.cost, found.reason) == (Cost.KEYS, f"{BY_KEY}; {sent}")
 
 
@@ -47,7 +47,7 @@ def test_later_joins_by_the_key_of_each_input_say_nothing_of_it() -> None:
 def test_of_a_large_query_each_input_is_named_once() -> None:
     plan = case("q08").query.trace().plan
     (found,) = (o for o in circuit_of(plan).operators if o.kind is OperatorKind.JOIN)
-    sent = "batches of {} meet {} by another key than it is kept by, and are sent to all of it"
+    sent = "batches of {} meet {} by another key than it is kept by: a large {1} is kept by that one too"
     assert found.works[0].reason == "; ".join(
         (BY_KEY, sent.format("supplier, orders and customer", "lineitem"), sent.format("customer", "orders"))
     )

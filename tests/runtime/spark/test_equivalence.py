@@ -234,7 +234,7 @@ def assert_follows(spark: SparkSession, constructs: Sequence[Construct], history
     item = query.type.item if isinstance(query.type, ty.BagType | ty.ListType) else query.type
     present = {name: ZSet() for name in streams}
     with (
-        patch.multiple(compaction, MERGED_WHOLE_MAX_ROWS=0, **READ_APART),
+        patch.multiple(compaction, MERGED_WHOLE_MAX_ROWS=0, LARGE_MIN_ROWS=0, **READ_APART),
         patch.object(plan_cache, "PLANNED_BEFORE_KEPT", 0),
         query.view(spark) as view,
     ):

@@ -150,6 +150,7 @@ def large_from_the_start() -> Iterator[None]:
     """States are kept as those of many rows are: in runs, which are merged beside the batches."""
     with (
         patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", 0),
+        patch.object(compaction, "LARGE_MIN_ROWS", 0),
         patch.object(compaction, "WAITED_FOR_MAX_ROWS", 0),
         patch.object(plan_cache, "PLANNED_BEFORE_KEPT", 0),
     ):

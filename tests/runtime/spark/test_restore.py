@@ -138,6 +138,7 @@ def test_every_construct(spark: SparkSession, tmp_path: Path, first: str, monkey
     monkeypatch.setattr(plan_cache, "PLANNED_BEFORE_KEPT", 0)
     if start // TOGETHER % 3:
         monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
+        monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
     view = Restarted(together(CONSTRUCTS[start : start + TOGETHER]), spark, tmp_path)
     for lost, batch in zip((None, start // TOGETHER % 2, None), HISTORY, strict=True):
         before = as_rows(view.expected(), view.query.type)
@@ -220,6 +221,7 @@ def test_what_was_written_by_partition_is_read_so(
     """Rows are moved to where their keys belong only where there are more or fewer partitions than were written."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
+    monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
     view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
     view.apply(HISTORY[0])
     view.apply(HISTORY[1])

@@ -101,6 +101,7 @@ def test_what_is_deleted_beside_a_table_is_gone(
     """
     if [*QUERIES].index(name) % 2:
         monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
+        monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
     query = mrql.compile(f"({', '.join(f'({text})' for text in QUERIES[name])})", S=PAIRS, T=PAIRS, U=PAIRS)
     present = {name: ZSet() for name in "SU" if name in query.trace().plan.streams}
     with query.view(spark, T=frame(spark, TABLE)) as view:

@@ -62,7 +62,13 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
         done.set_result(computed(1))
         return done
 
-    limits = ("MERGED_WHOLE_MAX_ROWS", "WAITED_FOR_MAX_ROWS", "LOOKED_UP_MIN_ROWS", "IN_BLOCKS_MIN_ROWS")
+    limits = (
+        "MERGED_WHOLE_MAX_ROWS",
+        "LARGE_MIN_ROWS",
+        "WAITED_FOR_MAX_ROWS",
+        "LOOKED_UP_MIN_ROWS",
+        "IN_BLOCKS_MIN_ROWS",
+    )
     for limit in (*limits, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", *READ_APART):
         monkeypatch.setattr(compaction, limit, 0)
     monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 0)
@@ -256,39 +262,54 @@ def test_blocks_have_all_that_is_wanted(
 
 
 @pytest.mark.partitions(SEVERAL)
-def test_what_is_joined_already_is_looked_up(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("of_t", "is_kept_again"), [("{(long, long)}", True), ("{(long, int)}", False)], ids=["of one type", "of two types"]
+)
+def test_what_is_joined_already_is_looked_up(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, of_t: str, is_kept_again: bool
+) -> None:
     """A batch of S goes to its blocks of T, and with what it meets there to those of U. One of U meets T by another key
-    than T is kept by, and reads all of it: from then on T is not in blocks."""
+    than T is kept by: from then on T is kept by that key too. Where it cannot be, since an int lies elsewhere than a
+    long, such a batch reads all of T, which is not in blocks from then on."""
     monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
     opened = list[tuple[str, ...]]()
     search = Indexed.found
     monkeypatch.setattr(Indexed, "found", lambda self, wanted: opened.append(self.by) or search(self, wanted))
-    query = mrql.compile(QUERIES["three streams"], **dict.fromkeys(STREAMS, PAIRS))
+    types = {"S": PAIRS, "T": parse_type(of_t), "U": PAIRS}
+    query = mrql.compile(QUERIES["three streams"], **types)
     there = {name: [(n % 5, n % 7) for n in range(40)] for name in STREAMS}
     with query.view(spark, insert_only=True) as view:
 
         def applied(**rows: list[Row]) -> None:
             for name, come in rows.items():
                 present[name] += come
-            view.apply(**{name: frame(spark, come) for name, come in rows.items()})
+            view.apply(**{name: to_dataframe(spark, come, types[name]) for name, come in rows.items()})
             expected = evaluate(query.term, {name: Bag(rows) for name, rows in present.items()})
             assert close(collect_value(view.answer(), query.type), expected)
 
         present = {name: list[Row]() for name in STREAMS}
         applied(**there)
         (joins,) = view._view.states.stages
-        t, u = (kept.table for (_, label), kept in joins.inputs.items() if label[0] in "TU")
-        assert t is not None
-        assert u is not None
-        for table in (t, u):
-            assert any(isinstance(run.kept, Indexed) for run in table.runs)
+        t, u = (kept for (_, label), kept in joins.inputs.items() if label[0] in "TU")
+        for kept in (t, u):
+            assert in_blocks(kept.table)
         opened.clear()
         applied(S=[(8, 1), (9, None)])
         assert len(opened) == 2
         applied(U=[(1, 8)])
+        opened.clear()
+        applied(U=[(3, 8), (None, 9)], T=[(4, 3), (2, None)])
+        by_first, by_second = ("i0",), ("i1",)
+        assert {*opened} == {by_first, *([by_second] if is_kept_again else [])}
         applied(S=[(8, 2)])
-        assert not any(isinstance(run.kept, Indexed) for run in t.runs)
-        assert any(isinstance(run.kept, Indexed) for run in u.runs)
+        assert in_blocks(t.table) == is_kept_again
+        assert [in_blocks(table) for table in t.by_other_keys.values()] == [True] * is_kept_again
+        assert in_blocks(u.table)
+
+
+def in_blocks(table: Table | None) -> bool:
+    """Whether some rows of a table are in blocks."""
+    return table is not None and any(isinstance(run.kept, Indexed) for run in table.runs)
 
 
 def collected(rows: DataFrame) -> list[tuple[object, ...]]:

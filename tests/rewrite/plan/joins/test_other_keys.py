@@ -1,0 +1,62 @@
+"""By which other keys the inputs of a join are met, and which of these they can be kept by."""
+
+from __future__ import annotations
+
+import pytest
+
+import mrql
+from mrql.rewrite.plan.joins.other_keys import Path, other_keys
+from tests.support.planning import planned
+
+PAIRS = "{(long, long)}"
+
+
+def met(text: str, **types: str) -> dict[tuple[str, str], tuple[Path, ...] | None]:
+    """The keys of a query's join: of whose batches, of which input."""
+    plan = planned(mrql.compile(text, **types).term).plan
+    feeds = (feed for stage in plan.stages for feed in stage.feeds)
+    return {(key.batch[0], key.label[0]): key.parts for feed in feeds for key in other_keys(feed)}
+
+
+THREE = "select (a, f) from (a, b) in S, (c, d) in T, (e, f) in P where b = c and {} = {}"
+
+
+def test_a_part_as_it_is() -> None:
+    """T is kept by c, and its elements are (c, d)."""
+    assert met(THREE.format("d", "e"), S=PAIRS, T=PAIRS, P=PAIRS) == {("P", "T"): ((1,),)}
+
+
+def test_an_input_is_met_by_what_its_batch_has_met_before() -> None:
+    """A batch of Q goes by way of P to T; and one of P finds T, and Q by its own key."""
+    text = "select (a, h) from (a, b) in S, (c, d) in T, (e, f) in P, (g, h) in Q where b = c and d = e and f = g"
+    found = met(text, **dict.fromkeys("STPQ", PAIRS))
+    assert found == {("P", "T"): ((1,),), ("Q", "T"): ((1,),), ("Q", "P"): ((1,),)}
+
+
+def test_several_parts() -> None:
+    text = "select (a, f) from (a, b) in S, (c, d, x) in T, (e, y, f) in P where b = c and x = y and d = e"
+    ((where, parts),) = met(text, S=PAIRS, T="{(long, long, string)}", P="{(long, string, long)}").items()
+    assert where == ("P", "T")
+    assert parts is not None
+    assert len({*parts}) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "types"),
+    [
+        ("d + 1", ("long", "long")),  # computed, so it has no column
+        ("d", ("int", "long")),  # joined as a long, which has another hash
+        ("d", ("double", "double")),  # 0.0 and −0.0 are equal
+        ("d", ("any", "any")),  # so are 1 and 1.0
+    ],
+)
+def test_what_is_not_kept_by(key: str, types: tuple[str, str]) -> None:
+    of_t, of_p = types
+    found = met(THREE.format(key, "e"), S=PAIRS, T=f"{{(long, {of_t})}}", P=f"{{({of_p}, long)}}")
+    assert found == {("P", "T"): None}
+
+
+@pytest.mark.parametrize("t", ["bool", "int", "string", "date", "timestamp", "binary", "decimal(9, 2)"])
+def test_what_is_kept_by(t: str) -> None:
+    found = met(THREE.format("d", "e"), S=PAIRS, T=f"{{(long, {t})}}", P=f"{{({t}, long)}}")
+    assert found == {("P", "T"): ((1,),)}
