@@ -136,7 +136,8 @@ class Operator:
     form: DeltaForm = DeltaForm.CHANGES
     """The summands of its rule, where it joins."""
     other_keys: tuple[OtherKey, ...] = ()
-    """The keys by which batches meet what it keeps, other than that by which it does."""
+    """The keys by which batches meet what it keeps, other than its own; by those that are parts of it, it is kept too
+    where it is large."""
 
     @property
     def cost(self) -> Cost:
@@ -370,20 +371,23 @@ def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> 
     """The operators of a feed of several inputs: what is kept of each, then their join, whose output are its rows."""
     # Where a batch touches little of a state, what it joins with is looked up as in the steps of a loop.
     looked_up = Access.STEPS if access & (Access.STEPS | Access.SPARSE) else Access.LOOKED_UP
-    otherwise = tuple(other_keys(feed))
+    # The steps of a loop are counted, and numbers of them leave no range.
+    fails = may_fail_for_pairs(feed, overflows=Access.STEPS not in access)
+    form = DeltaForm.THERE if fails and any(plan.may_lose(i.stream) for i in feed.rows.inputs) else DeltaForm.CHANGES
+    others = tuple(other_keys(feed))
+    if Access.STEPS in access or form is DeltaForm.THERE:
+        # A step keeps each row once, and where no row may take back another all are read, and netted.
+        others = tuple(attrs.evolve(key, parts=None) for key in others)
     sides = []
     for each, name in zip(feed.rows.inputs, input_names(feed), strict=True):
         id = f"{stage.name}{suffix}.{name}"
         sides.append(id)
         kept = Stored(*_pair(each.term))
         index = Operator(id, OperatorKind.INDEX, (each.stream,), Linearity.LINEAR, "⊎ of the change", (), kept)
-        others = tuple(key for key in otherwise if key.label == each.label)
-        yield attrs.evolve(index, stage=stage.name, input=each.label, access=looked_up, other_keys=others)
+        its_others = tuple(key for key in others if key.label == each.label)
+        yield attrs.evolve(index, stage=stage.name, input=each.label, access=looked_up, other_keys=its_others)
     tables = joined_tables(feed)
-    works = (join_work(feed, otherwise), *([table_join_work(tables)] if tables else []))
-    # The steps of a loop are counted, and numbers of them leave no range.
-    fails = may_fail_for_pairs(feed, overflows=Access.STEPS not in access)
-    form = DeltaForm.THERE if fails and any(plan.may_lose(i.stream) for i in feed.rows.inputs) else DeltaForm.CHANGES
+    works = (join_work(feed, others), *([table_join_work(tables)] if tables else []))
     rule, given = delta_rule(feed, form), (*sides, *_tables_of(feed))
     join = Operator(f"{stage.name}.join{suffix}", OperatorKind.JOIN, given, Linearity.BILINEAR, rule, works)
     yield attrs.evolve(join, stage=stage.name, form=form)

@@ -146,8 +146,10 @@ def _met(name: str, otherwise: Sequence[OtherKey], shown: Mapping[str, str], *, 
     """Whose batches meet an input by another key, and how its rows are found then."""
     keys = (key for key in otherwise if shown[key.label] == name and (key.parts is not None) == is_kept)
     batches = listed(list(dict.fromkeys(shown[key.batch] for key in keys)))
-    how = f": a large {name} is kept by that one too" if is_kept else ", and are sent to all of it"
-    return f"batches of {batches} meet {name} by another key than it is kept by{how}"
+    meet = f"batches of {batches} meet {name} by another key"
+    if is_kept:
+        return f"{meet}: it is kept by that one too where it is large"
+    return f"{meet} than it is kept by, and are sent to all of it"
 
 
 def table_join_work(names: tuple[str, ...]) -> Work:

@@ -99,7 +99,6 @@ class StageState:
         # A change that is known sooner is joined with the others as they were, and so need not wait for them.
         labels = [*changed, *(label for label in versions if label not in changed)]
         form = self.circuit.of_feed(self.stage.name, index).form
-        netted = form is DeltaForm.THERE and any(self._input(index, read).shrinks for read in feed.rows.inputs)
         if form is DeltaForm.THERE:
             versions = self._there(index, feed, changed, versions)
         feed_deltas = []
@@ -108,21 +107,20 @@ class StageState:
             present = {name: frame for name, frame in chosen.items() if frame is not None}
             if len(present) == len(chosen):  # a join with nothing is nothing
                 source = next(label for label, which in zip(labels, choice, strict=True) if which in CHANGES)
-                lying = self._as_it_is_met(index, source, present, netted=netted)
+                lying = self._as_it_is_met(index, source, present)
                 feed_deltas.append(self._feed_delta(index, feed, lying, source))
         return feed_deltas
 
-    def _as_it_is_met(
-        self, index: int, source: str, sources: Mapping[str, Frame], *, netted: bool
-    ) -> Mapping[str, Frame]:
+    def _as_it_is_met(self, index: int, source: str, sources: Mapping[str, Frame]) -> Mapping[str, Frame]:
         """What a change is joined with: a large input that it meets by another key than its own as it lies by that one.
         Where none can lie by it, the change is held against all of it, which is noted."""
         found = dict(sources)
         for label, key in self._other_keys(index, source, sources):
             state = self.inputs[index, label]
             assert state.table is not None
-            may_lie = key is not None and state.table.is_large and not (netted or self.in_steps)
-            by_key = state.by_another_key(key, sources[label]) if may_lie and key is not None else None
+            by_key = None
+            if key is not None and state.table.is_large:
+                by_key = state.by_another_key(key, sources[label])
             if by_key is None:
                 state.table.note_gone_over()
             else:
