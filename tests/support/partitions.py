@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from mrql.runtime.spark import partitions
 from mrql.runtime.spark.maintenance import prefixes
-from mrql.runtime.spark.state import block_index, compaction
+from mrql.runtime.spark.state import block_index, compaction, packing
 
 IN_ONE, GROWING, SEVERAL = "in one", "growing", "several"
 
@@ -35,7 +35,9 @@ READ_APART = {"LOOKED_UP_IN_OTHERS_MIN_ROWS": 0, "NEARLY_MERGED_MIN_RATIO": 0}
 
 IN_SMALL_BLOCKS = {"LOOKED_UP_IN_BLOCKS_MIN_ROWS": 4, "ROWS_PER_BLOCK": 2, "LARGE_MIN_ROWS": 4}
 SHORT_SHELVES = {"SLOTS_PER_SHELF": 2}
-"""With these a handful of rows is in blocks, on several shelves, and lies by all keys by which it is met."""
+GATHERED = {"GATHERED_MIN_ROWS_PER_KEY": 2}
+"""With these a handful of rows is in blocks, on several shelves, or gathered, and it lies by all keys by which it is
+met."""
 
 
 @contextmanager
@@ -48,4 +50,5 @@ def states(how: str) -> Iterator[None]:
         if how == GROWING:
             patched.enter_context(patch.multiple(prefixes, **SHORT_PREFIXES))
             patched.enter_context(patch.multiple(block_index, **SHORT_SHELVES))
+            patched.enter_context(patch.multiple(packing, **GATHERED))
         yield

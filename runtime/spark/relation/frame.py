@@ -124,14 +124,17 @@ class Side:
             return Side(flattened)
         before = [atom.sql for atom in atoms(frame.value)] + ([] if frame.weight is None else [frame.weight])
         after = [atom.sql for atom in atoms(flattened.value)] + ([] if frame.weight is None else [flattened.weight])
-        names = dict(zip(before, after, strict=True))
-        if not {*names} <= {quote(name) for name in gathering.columns}:
+        named = list(zip(before, after, strict=True))
+        by, others = ({quote(name) for name in names} for names in (gathering.by, gathering.others))
+        # A key may be part of the value, too, and so have several names.
+        keys = [f"{sql} AS {name}" for sql, name in named if sql in by]
+        opened = {sql: name for sql, name in named if sql in others}
+        if len(keys) + len(opened) < len(named):
             return Side(flattened)
-        array, others = quote(next(columns.take())), (names.get(quote(name)) for name in gathering.others)
-        opened = ", ".join(name or quote(next(columns.take())) for name in others)
-        keys = [f"{quote(name)} AS {names[quote(name)]}" for name in gathering.by if quote(name) in names]
+        array = quote(next(columns.take()))
+        opening = ", ".join(opened.get(quote(name)) or quote(next(columns.take())) for name in gathering.others)
         closed = frame.df.parts[0].select(*keys, f"{ROWS} AS {array}")
-        return Side(attrs.evolve(flattened, df=closed), f"inline({array}) AS ({opened})")
+        return Side(attrs.evolve(flattened, df=closed), f"inline({array}) AS ({opening})")
 
     def opened(self, joined: Relation) -> Relation:
         """The rows of a join with this side."""
