@@ -57,6 +57,8 @@ class InputState:
     """What was there before that change, and the change, as runs."""
     by_other_keys: dict[tuple[str, ...], Table] = attrs.Factory(dict)
     """The same rows by other columns, by which batches meet them."""
+    met_by: set[tuple[str, ...]] = attrs.Factory(set)
+    """The columns by which a batch has met it once."""
 
     @property
     def shrinks(self) -> bool:
@@ -77,14 +79,18 @@ class InputState:
         return Frame(df, self.shape, weight, changes, self.table.schema.partition_by if stays else None)
 
     def by_another_key(self, parts: Sequence[Path], version: Frame) -> Frame | None:
-        """A version of a large input, `old` or `new`, as it lies by some parts of its elements: it is kept by these
-        from the first time on that it is asked for. None where they have no columns of their own."""
+        """A version of a large input, `old` or `new`, as it lies by some parts of its elements, if it is kept by them:
+        it is from the second time on that it is asked for, since the first may be that a stream is filled. None where
+        they have no columns of their own."""
         assert self.shape is not None
         assert self.table is not None
         found = [_column(self.shape, path) for path in parts]
         columns = tuple(name for name in found if name is not None)
         if len(columns) < len(found) or not {*columns} <= {*self.table.schema.keys}:
             return None
+        if columns not in self.met_by:
+            self.met_by.add(columns)
+            return version
         table = self.by_other_keys.get(columns)
         if table is None or not table.runs:
             table = self.by_other_keys[columns] = self._kept_by(columns)

@@ -17,6 +17,10 @@ from mrql.runtime.spark.state.run import Gathered, Indexed, Run
 GATHERED_MIN_ROWS_PER_KEY = 4
 """Rows are gathered where there are so many for each key, on average."""
 
+GATHERED_MAX_KEYS = 200_000
+"""They are not where they can be in blocks and have more keys than this: a batch goes over all keys that are gathered,
+and of what is in blocks to its own."""
+
 TOGETHER_MAX_ROWS_PER_KEY = 100_000
 """They are not, and neither are they in blocks, where one key has more than so many: these would be one array, which no
 task can share with another."""
@@ -84,7 +88,9 @@ class Packing:
     def _best(self, rows: int, tasks: int) -> jvm.ColumnarRows | Gathered | Indexed | Checkpoint:
         if self.gathered is None:
             return self.plain
-        many = jvm.compute(self.keys, tasks) * GATHERED_MIN_ROWS_PER_KEY <= rows
+        keys = jvm.compute(self.keys, tasks)
+        few = self.apart is None or keys <= GATHERED_MAX_KEYS
+        many = few and keys * GATHERED_MIN_ROWS_PER_KEY <= rows
         if (many or self.apart is not None) and jvm.compute(self.crowded, tasks):
             return self.apart or self.plain
         return self.gathered if many else self.plain

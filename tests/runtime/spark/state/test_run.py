@@ -142,6 +142,7 @@ def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatc
     ("limit", "value", "types", "layout"),
     [
         ("GATHERED_MIN_ROWS_PER_KEY", 100, PAIRS, Indexed),
+        ("GATHERED_MAX_KEYS", 0, PAIRS, Indexed),
         ("TOGETHER_MAX_ROWS_PER_KEY", 1, PAIRS, ColumnarRows),
         ("TOGETHER_MAX_ROWS_PER_KEY", 1, parse_type("{([long], long)}"), Checkpoint),
     ],
@@ -149,7 +150,8 @@ def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatc
 def test_others_are_not_gathered(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, types: Type, layout: type
 ) -> None:
-    """Rows that are few for each key are in blocks, and those of which one key has too many are each by itself."""
+    """Rows that are few for each key, or of many keys, are in blocks; those of which one key has too many are each by
+    itself."""
     monkeypatch.setattr(packing, limit, value)
     query = mrql.compile("select (a, d) from (a, b) in S, (c, d) in T where b = c", S=types, T=PAIRS)
     firsts = [[n] for n in range(9)] if layout is Checkpoint else range(9)
@@ -269,8 +271,8 @@ def test_what_is_joined_already_is_looked_up(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, of_t: str, is_kept_again: bool
 ) -> None:
     """A batch of S goes to its blocks of T, and with what it meets there to those of U. One of U meets T by another key
-    than T is kept by: from then on T is kept by that key too. Where it cannot be, since an int lies elsewhere than a
-    long, such a batch reads all of T, which is not in blocks from then on."""
+    than T is kept by: from the second one on T is kept by that key too. Where it cannot be, since an int lies elsewhere
+    than a long, such a batch reads all of T, which is not in blocks from then on."""
     monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
     opened = list[tuple[str, ...]]()
     search = Indexed.found
@@ -296,7 +298,8 @@ def test_what_is_joined_already_is_looked_up(
         opened.clear()
         applied(S=[(8, 1), (9, None)])
         assert len(opened) == 2
-        applied(U=[(1, 8)])
+        for n in range(2):
+            applied(U=[(1, n)])
         opened.clear()
         applied(U=[(3, 8), (None, 9)], T=[(4, 3), (2, None)])
         by_first, by_second = ("i0",), ("i1",)
