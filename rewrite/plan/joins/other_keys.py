@@ -93,10 +93,9 @@ def has_own_key(side: Term) -> bool:
 
 def _is_tested(side: Term, inputs: Mapping[str, Term]) -> bool:
     """Whether it is tested that the key of a side's pairs is not missing: there, or where it is the key of inputs."""
-    if drops_null_keys(side):
-        return True
-    key = _key(side)
-    return bool(key) and all(part.path[0] == 0 and drops_null_keys(inputs[part.label]) for part in key or ())
+    key = _key(side) or []
+    own = all(part.path[0] == 0 and drops_null_keys(inputs[part.label]) for part in key)
+    return drops_null_keys(side) or (bool(key) and own)
 
 
 def _kept_by(side: Term, joined_by: Type) -> tuple[Path, ...] | None:

@@ -140,13 +140,7 @@ def test_what_was_in_blocks_can_be_read_after_states_have_grown(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The changes of a batch are read for the first time when the next one has found states too large, and failed."""
-    for limit in (
-        "MERGED_WHOLE_MAX_ROWS",
-        "LARGE_MIN_ROWS",
-        "WAITED_FOR_MAX_ROWS",
-        "LOOKED_UP_MIN_ROWS",
-        "IN_BLOCKS_MIN_ROWS",
-    ):
+    for limit in ("MERGED_WHOLE_MAX_ROWS", "WAITED_FOR_MAX_ROWS", "LOOKED_UP_MIN_ROWS", "IN_BLOCKS_MIN_ROWS"):
         monkeypatch.setattr(compaction, limit, 0)
     monkeypatch.setattr(compaction, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", 0)
     query = mrql.compile("select (k, sum(v), max(v)) from (k, v) in S group by k", S=PAIRS)

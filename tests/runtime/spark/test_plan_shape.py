@@ -135,7 +135,6 @@ def test_a_lookup_moves_only_the_keys(spark: SparkSession, grouped: tuple[mrql.V
 def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """How the answer changes is read off the states where they are; only the two answers are moved to be compared."""
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
-    monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
     query = mrql.compile(f"select {head} from (x, y) in S group by x", S="bag((long, long))")
     with query.view(spark) as view:
         rows = file_of(spark, f"{tmp_path}/rows", "id % 10 AS _1; id AS _2")
@@ -153,7 +152,6 @@ def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, mo
 def test_runs_are_merged_beside_the_batches(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large runs are merged while batches go on; no batch is lost to it, and no run is left behind."""
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
-    monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
     monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", 0)
     spark.catalog.clearCache()
@@ -200,7 +198,6 @@ def test_rows_kept_by_columns_stay_where_they_are(
 ) -> None:
     """What is looked up in rows that are kept by columns, or merged with them, does not move them either."""
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
-    monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
     monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", 0)
     view, rows = grouped
     table = groups(view._view)

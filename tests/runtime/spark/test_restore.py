@@ -221,7 +221,6 @@ def test_what_was_written_by_partition_is_read_so(
     """Rows are moved to where their keys belong only where there are more or fewer partitions than were written."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
-    monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
     view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
     view.apply(HISTORY[0])
     view.apply(HISTORY[1])

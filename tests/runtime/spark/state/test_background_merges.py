@@ -29,7 +29,6 @@ QUERY = mrql.compile("select (x, sum(y)) from (x, y) in S group by x", S="bag((l
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """States are kept as those of many rows are."""
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
-    monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
     monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", 0)
 
