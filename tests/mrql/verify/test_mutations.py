@@ -12,7 +12,7 @@ import mrql
 from mrql.algebra.values.values import Bag, Canonical, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import choices_that_are_there
-from mrql.rewrite.plan import eager_aggregation
+from mrql.rewrite.plan.joins import eager_aggregation
 from mrql.runtime.reference import feed_merge, join_inputs, stage_state
 from mrql.runtime.reference.stage_state import StageState
 from mrql.verify.engines import ReferenceIncremental, Rows, Start, on_spark
