@@ -15,10 +15,10 @@ from mrql.algebra.notation.type_printer import show_type
 from mrql.algebra.row_key import RowKey
 from mrql.explain.plan_facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
 from mrql.explain.tables import StoredColumn, StoredTable, fed, renamed, shown_units
-from mrql.rewrite.plan.circuit import Operator
 from mrql.rewrite.plan.cost import Work
 from mrql.rewrite.plan.labels import occurrence_names
 from mrql.rewrite.plan.loop_strategy import Chosen
+from mrql.rewrite.plan.operators import Operator
 from mrql.rewrite.plan.plan import Feed, Feedback, Feedbacks
 from mrql.rewrite.plan.threshold import Threshold
 

@@ -15,7 +15,7 @@ import attrs
 from mrql.algebra.notation.printer import pretty
 from mrql.algebra.notation.type_printer import show_type
 from mrql.explain.plan_facts import Facts, StageFacts
-from mrql.rewrite.plan.circuit import Operator, OperatorKind
+from mrql.rewrite.plan.operators import Operator, OperatorKind
 
 CHARACTER, LINE = 7.3, 17
 """How wide a character is and how high a line, at a font size of 12."""

@@ -8,7 +8,8 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.memory import with_room
 from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.plan.circuit import Circuit, Operator, OperatorKind
+from mrql.rewrite.plan.circuit import Circuit
+from mrql.rewrite.plan.operators import Operator, OperatorKind
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.restore import GoingOn

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from mrql.algebra.errors import InternalError
 from mrql.algebra.monoids import BagUnion
-from mrql.rewrite.plan.circuit import Access
+from mrql.rewrite.plan.operators import Access
 from mrql.rewrite.plan.plan import Shape
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.live import LiveState

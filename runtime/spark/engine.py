@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.span import Source
 from mrql.algebra.types import Type
-from mrql.rewrite.plan.circuit import Circuit, Operator, OperatorKind
+from mrql.rewrite.plan.circuit import Circuit
+from mrql.rewrite.plan.operators import Operator, OperatorKind
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.restore import GoingOn

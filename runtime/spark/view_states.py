@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.terms import Stream, element_type
 from mrql.rewrite.analysis.multilinear import Input
-from mrql.rewrite.plan.circuit import Access, circuit_of
+from mrql.rewrite.plan.circuit import circuit_of
+from mrql.rewrite.plan.operators import Access
 from mrql.rewrite.plan.plan import Feedback, Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual

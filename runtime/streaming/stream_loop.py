@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import attrs
 
 from mrql.algebra.catalog import SourceSpec
-from mrql.rewrite.plan.circuit import Circuit, Operator, OperatorKind
+from mrql.rewrite.plan.circuit import Circuit
+from mrql.rewrite.plan.operators import Operator, OperatorKind
 from mrql.runtime.engine.answer import Answer
 from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.engine.residual import Residual

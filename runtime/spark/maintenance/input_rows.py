@@ -19,7 +19,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.rewrite.plan.circuit import Access
+from mrql.rewrite.plan.operators import Access
 from mrql.runtime.engine.residual import is_number
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions

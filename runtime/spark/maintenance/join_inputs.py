@@ -8,8 +8,8 @@ import attrs
 
 from mrql.rewrite.analysis.join_predicates import drops_null_keys
 from mrql.rewrite.analysis.multilinear import Input
-from mrql.rewrite.plan.circuit import Access
 from mrql.rewrite.plan.joins.other_keys import Path
+from mrql.rewrite.plan.operators import Access
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import (

@@ -17,8 +17,9 @@ from mrql.algebra import types as ty
 from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.terms import Term, Var, element_type
 from mrql.rewrite.analysis.multilinear import DeltaForm, Input
-from mrql.rewrite.plan.circuit import Access, Circuit
+from mrql.rewrite.plan.circuit import Circuit
 from mrql.rewrite.plan.joins.other_keys import Path
+from mrql.rewrite.plan.operators import Access
 from mrql.rewrite.plan.plan import Component, Feed, Shape, Stage
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.row_values import attached

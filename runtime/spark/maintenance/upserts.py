@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import attrs
 
 from mrql.algebra.row_key import RowKey
-from mrql.rewrite.plan.circuit import Access
+from mrql.rewrite.plan.operators import Access
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import Layout

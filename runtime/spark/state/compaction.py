@@ -15,7 +15,7 @@ from uuid import uuid4
 import attrs
 from pyspark.sql import SparkSession
 
-from mrql.rewrite.plan.circuit import Access
+from mrql.rewrite.plan.operators import Access
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from mrql.rewrite.plan.circuit import Access
+from mrql.rewrite.plan.operators import Access
 from mrql.runtime.engine.state_store import StateStore
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans

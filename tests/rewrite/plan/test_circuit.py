@@ -9,10 +9,11 @@ import pytest
 import mrql
 from mrql.explain import explain_json, explain_trace
 from mrql.rewrite.analysis.multilinear import DeltaForm
-from mrql.rewrite.plan.circuit import Access, Circuit, Linearity, OperatorKind, circuit_of
+from mrql.rewrite.plan.circuit import Circuit, circuit_of
 from mrql.rewrite.plan.cost import Cost
 from mrql.rewrite.plan.delta_rules import Rule, linear_stage, row_by_row, touched_stage
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
+from mrql.rewrite.plan.operators import Access, Linearity, OperatorKind
 from mrql.rewrite.plan.plan import Stage
 from tests.support.incremental_cases import CONSTRUCTS, Construct, plan_of
 from tests.support.planning import planned

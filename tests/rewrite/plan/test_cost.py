@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 import mrql
-from mrql.rewrite.plan.circuit import Operator, OperatorKind, circuit_of
+from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.cost import Cost
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
+from mrql.rewrite.plan.operators import Operator, OperatorKind
 from tests.support.planning import planned
 from tests.tpch.cases import case
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.values.values import Bag
-from mrql.rewrite.plan.circuit import Access
+from mrql.rewrite.plan.operators import Access
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.jvm import executed_plan, persistent_rdds
 from mrql.runtime.spark.jvm.handles import items

@@ -14,7 +14,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.plan.circuit import Access
+from mrql.rewrite.plan.operators import Access
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.spark.checkpoint import BY_PARTITION, CheckpointReader, SparkStates

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 
 import attrs
 
-from mrql.rewrite.plan.circuit import Access
+from mrql.rewrite.plan.operators import Access
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import COMPARED_MAX_PAIRS
 from mrql.runtime.spark.expressions.casts import canonical

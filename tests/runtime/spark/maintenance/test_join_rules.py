@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 import mrql
 from mrql.rewrite.analysis.multilinear import DeltaForm
-from mrql.rewrite.plan.circuit import OperatorKind
+from mrql.rewrite.plan.operators import OperatorKind
 from tests.runtime.spark.maintenance.test_by_row import STREAMS, assert_follows
 from tests.support.histories import Batch
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.rewrite.plan.circuit import Access
+from mrql.rewrite.plan.operators import Access
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct
 from mrql.runtime.spark.maintenance.loops.element_groups import ElementGroups
 from mrql.runtime.spark.relation.keys import Keys
