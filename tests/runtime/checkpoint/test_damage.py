@@ -62,7 +62,7 @@ def damage_the_outbox(left: Left) -> None:
     left.table.drop()
 
 
-ON_SPARK = 40
+ON_SPARK = 24
 """So many damages to what a start on Spark reads, which does not get as far as a batch; `make soak` has more."""
 
 

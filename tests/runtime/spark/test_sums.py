@@ -70,14 +70,21 @@ class Followed:
             return collect_value(self.query.batch(self.spark, **frames), self.query.type)
 
 
-@pytest.mark.wide(keep=2)
-@pytest.mark.parametrize("whole", [compaction.MERGED_WHOLE_MAX_ROWS, 0], ids=["merged whole", "in runs"])
-def test_the_answer_is_that_of_the_query(spark: SparkSession, whole: int) -> None:
+WAYS = [
+    pytest.param(case, whole, id=f"{case.name}, {way}")
+    for case in CASES
+    for whole, way in ((compaction.MERGED_WHOLE_MAX_ROWS, "merged whole"), (0, "in runs"))
+    if whole or len(case.history) > 1
+]
+
+
+@pytest.mark.wide(keep=3)
+@pytest.mark.parametrize(("case", "whole"), WAYS)
+def test_the_answer_is_that_of_the_query(spark: SparkSession, case: Case, whole: int) -> None:
     """After each batch, whether groups are merged whole or looked up in runs, of which there are some after the first
     batch; and evaluated once. What a huge number has left is gone when runs are merged, and may be too much before."""
     with patch.multiple(compaction, MERGED_WHOLE_MAX_ROWS=whole, **READ_APART):
-        for case in [case for case in CASES if whole or len(case.history) > 1]:
-            assert_case(spark, case, once=whole > 0)
+        assert_case(spark, case, once=whole > 0)
 
 
 def assert_case(spark: SparkSession, case: Case, *, once: bool) -> None:

@@ -58,6 +58,7 @@ def some_rows(random: Random, count: int) -> list[Value]:
     return [(random.choice(VALUES), random.choice(VALUES)) for _ in range(count)]
 
 
+@pytest.mark.wide(keep=4)
 @pytest.mark.parametrize("rows_per_key", [0, 2, 1000], ids=["gathered", "some are gathered", "in blocks"])
 @pytest.mark.parametrize("text", [CHAIN, CHAIN.replace("(a, h)", "(a, c, d, g, h)")], ids=["few", "all"])
 def test_all_keys_have_the_same_rows(
