@@ -1,4 +1,4 @@
-"""What the makers of all kinds of nodes have in common."""
+"""The base class of the builders of all kinds of nodes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mrql.algebra.span import Source, Span
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-# Python refuses to read longer integers; none of them is a value of the language anyway.
+# Python refuses to read integers with thousands of digits; no value of the language has this many.
 _NUMBER_MAX_DIGITS = 400
 
 
 class Builder:
     """Makes nodes for a part of a source that begins at `offset`.
 
-    The methods of its subclasses are named after the rules of the grammar. Each takes the place of what the rule
-    matched, and then its parts. `parse_part` parses the expression that stands between two offsets of the source.
+    The methods of its subclasses are named after the rules of the grammar. Each takes the span that the rule matched,
+    and then the rule's parts. `parse_part` parses the expression between two offsets of the source.
     """
 
     def __init__(self, source: Source, offset: int, parse_part: Callable[[int, int], syntax.Expr]) -> None:

@@ -1,4 +1,4 @@
-"""How deep a tree may be."""
+"""The maximal depth of a syntax tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ QUERY_MAX_LEVELS = 200
 
 
 def check_depth(node: syntax.Node) -> None:
-    """Refuse a tree that is too deep for the passes to come."""
+    """Raises: UserError for a tree that is too deep for the passes after the parser."""
     level = [node]
     for _ in range(QUERY_MAX_LEVELS):
         level = [child for parent in level for child in syntax.children(parent)]

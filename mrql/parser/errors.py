@@ -1,4 +1,4 @@
-"""How to tell a person what is wrong with a text."""
+"""The error messages for a text that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mrql.algebra.span import Source, Span
 from mrql.parser.lexer import IN_BACKQUOTES, NAMES_NO_FIELD, begins_an_item
 from mrql.parser.sql_hints import IF, WHOLE, comment_hint, generator_hint, head_hint, sql_hint
 
-# How the terminals of the grammar are called in front of people. Those that are left out begin an expression, a
-# pattern, a type or a statement, or continue an expression, and are never listed one by one.
+# The terminals of the grammar, as messages spell them. Those that are left out begin an expression, a pattern, a type
+# or a statement, or continue an expression, and are never listed one by one.
 SPELLING = {
     "_FROM": "`from`",
     "_WHERE": "`where`",
@@ -49,8 +49,8 @@ SPELLING = {
     "NAME": "a name",
 }
 CONTINUES = {"_DOT", "_LPAR", "_AS", "EQ"}
-# What an unfinished construct waits for. Where several wait, the innermost construct is in the way of the others, but
-# an `if` without an `else` is more likely forgotten than meant to be a part of something unfinished.
+# What an unfinished construct waits for. If several constructs are unfinished, the innermost one keeps the others from
+# going on; but an `if` without an `else` is more likely a forgotten `else` than a part of something unfinished.
 AWAITED = {
     "_THEN": "`then` after the condition",
     "_ELSE": "`else`, which every `if` needs",
@@ -82,11 +82,11 @@ HINTS = {
 
 
 class Unfinished(UserError):
-    """The text ends where it must go on: more of it may make it right."""
+    """The text ends too early: more input may complete it."""
 
 
 def explain(error: UnexpectedToken | UnexpectedCharacters, source: Source, begin: int, end: int) -> UserError:
-    """The error for what the parser could not read between two offsets of a source."""
+    """The error for a text between two offsets of a source that the parser could not read."""
     if isinstance(error, UnexpectedToken):
         return _explain_token(error, source, begin, end)
     return _explain_character(source, begin + (error.pos_in_stream or 0))
@@ -104,7 +104,7 @@ def _explain_character(source: Source, at: int) -> UserError:
 
 
 def _explain_token(error: UnexpectedToken, source: Source, begin: int, end: int) -> UserError:
-    """The error for a token that the grammar has no use for where it stands, or for the end of the text."""
+    """The error for a token that the grammar does not accept at its place, or for the end of the text."""
     state: Any = error.state
     token = error.token
     open_tokens = [value for value in state.value_stack if isinstance(value, Token)]
@@ -130,9 +130,9 @@ def _explain_token(error: UnexpectedToken, source: Source, begin: int, end: int)
 
 
 def accepted_by(state: Any) -> set[str]:
-    """The terminals that the parser could go on with.
+    """The terminals with which the parser could continue.
 
-    The keys of its table are too many: a terminal may be there only because of a reduction that leads to a dead end.
+    These are not all the keys of its table: one may be there only because of a reduction that leads to a dead end.
     """
     if state.position == state.parse_conf.end_state:
         return {"$END"}
@@ -155,7 +155,7 @@ def _leads_on(states: Any, stack: list[Any], terminal: str) -> bool:
 
 
 def _expectation(accepted: set[str], open_tokens: list[Token]) -> str:
-    """What could follow, in a person's words."""
+    """What could follow, in words."""
     if "_TYPE_DEF" in accepted:
         return "a statement"
     if "_SELECT" in accepted:
@@ -174,7 +174,7 @@ def _expectation(accepted: set[str], open_tokens: list[Token]) -> str:
         return "`{` and the branches of the case"
     if accepted == {"NAME"}:
         return "a field name" if opened and opened[-1] in {"_RECORD_START", "_COMMA", "_DOT", "_AT"} else "a name"
-    # Inside brackets, only what closes them matters; elsewhere, what continues an expression goes without saying.
+    # After an expression, what only continues it goes without saying; elsewhere, only `as` and `(` do.
     unsaid = CONTINUES if "OPERATOR" in accepted else {"_AS", "_LPAR"}
     words = [SPELLING[t] for t in SPELLING if t in accepted and t not in unsaid]
     return _listed(words or ["the end of the query" if "$END" in accepted else SPELLING["_LPAR"]])
@@ -200,7 +200,7 @@ def _shown(token: Token) -> str:
 
 
 def _unterminated(source: Source, at: int) -> UserError | None:
-    """The error for a comment or an XML literal without an end; its first characters pass for something else."""
+    """The error for a comment or an XML literal without an end, whose first characters are read as other tokens."""
     for start in (at, at - 1):
         if start >= 0 and source.text.startswith("/*", start):
             return Unfinished("unterminated comment", Span(source, start, start + 2), "it needs a closing */")
@@ -218,7 +218,7 @@ def _unclosed(source: Source, begin: int, open_tokens: list[Token]) -> str | Non
 
 
 def _construct_hint(source: Source, at: int, state: Any, open_tokens: list[Token]) -> str | None:
-    """The hint for the construct that is not finished where the parser cannot go on."""
+    """The hint for the unfinished construct in which the parser cannot continue."""
     accepted, before, here = accepted_by(state), source.text[:at], source.text[at:]
     opened = [token.type for token in open_tokens]
     if "_GENERATOR_IN" in accepted:
@@ -235,7 +235,7 @@ def _construct_hint(source: Source, at: int, state: Any, open_tokens: list[Token
 
 
 def _field_hint(name: Token, here: str) -> str | None:
-    """The hint for a field of a record that has a name and no `:` behind it."""
+    """The hint for a field of a record whose name is not followed by a `:`."""
     match here[:1]:
         case "." | "," | ">":
             return "a field has a name: `<A: x.A, B: x.B>`"
@@ -248,7 +248,7 @@ def _field_hint(name: Token, here: str) -> str | None:
 
 
 def _begins_an_item(open_tokens: list[Token]) -> bool:
-    """Whether an item of a select begins behind these."""
+    """Whether an item of a select begins after these tokens."""
     *others, last = [token.type for token in open_tokens]
     within = next((kind for kind in reversed(others) if kind in {"_SELECT", "_FROM", *BRACKETS}), "")
     return begins_an_item(last, within)
@@ -271,14 +271,15 @@ BEGINNINGS = (
 
 
 def _first_word(before: str) -> str | None:
-    """The word that is meant, where nothing but a name stands before something that cannot follow a name."""
+    """The keyword that the name at the end of a text is likely a misspelling of, if an expression or a statement begins
+    with that name."""
     name = re.search(r"(?:\A|[;(\[{=,])\s*([a-z]+)\s+\Z", before, re.IGNORECASE)
     close = difflib.get_close_matches(name[1].lower(), BEGINNINGS, n=1, cutoff=0.75) if name else []
     return close[0] if close and name and close[0] != name[1].lower() else None
 
 
 def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_tokens: list[Token]) -> str | None:
-    """What may help, from the most to the least certain."""
+    """The hint for an unexpected token: the most certain one that applies."""
     before = state.value_stack[-1] if state.value_stack else None
     if isinstance(before, Token):
         if before.type == "_RECORD_END":

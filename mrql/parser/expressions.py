@@ -28,7 +28,7 @@ OPTIONS = {
     "timestampFormat": 'timestampFormat("dd.MM.yyyy HH:mm:ss")',
     "locale": 'locale("de-DE")',
 }
-"""The options of sources, each as it is written."""
+"""The options of sources, each with an example of how it is written."""
 
 
 class ExpressionBuilder(Builder):
@@ -129,7 +129,7 @@ class ExpressionBuilder(Builder):
         return condition
 
     def key(self, span: Span, first: syntax.Expr, second: syntax.Expr | None = None) -> syntax.GroupKey:
-        # Until the `:` nobody knows whether this is a pattern, so the grammar reads an expression.
+        # Only a `:` after it shows that this is a pattern, so the grammar reads an expression.
         check_depth(first)
         if second is None:
             return syntax.GroupKey(pattern_of_names(first), first, span)
@@ -234,7 +234,7 @@ class ExpressionBuilder(Builder):
 
 
 def _source_argument(arg: syntax.SourceArg) -> syntax.SourceArg:
-    """Some arguments of a source look like expressions, and are not."""
+    """An argument of a source; some that look like expressions become arguments of their own kinds."""
     match arg:
         case syntax.Name("tagged", span=span):
             return syntax.TaggedArg(span)

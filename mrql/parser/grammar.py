@@ -15,7 +15,7 @@ from mrql.parser.table_cache import cached_parser
 def grammar() -> Lark:
     """The parser of the language; it may start with a program, an expression or a type."""
     text = resources.files("mrql.parser").joinpath("grammar.lark").read_text(encoding="utf-8")
-    # The tokens that only punctuate are kept, because what a rule matched begins and ends with them.
+    # The tokens that only punctuate are kept, because they may begin and end the text that a rule matched.
     return cached_parser(
         "mrql",
         text,

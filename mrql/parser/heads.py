@@ -1,9 +1,9 @@
-"""What a select is of: one expression, or several, which are a record.
+"""The head of a select: one expression, or several, which make a record.
 
     select p.a, k, m: p.b + 1, p.b * 2   =   select <a: p.a, k: k, m: p.b + 1, _4: p.b * 2>
 
-A field and a variable name themselves, a name before a `:` names what follows it, and what nothing names is called by
-its place, as the columns of a tuple are.
+A field or a variable keeps its own name, a name before a `:` is that of the expression after it, and any other
+expression is named by its position, like the columns of a tuple.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Item: TypeAlias = syntax.Expr | tuple[str, syntax.Expr]
 
 
 def head(items: Sequence[Item], span: Span) -> syntax.Expr:
-    """The expression that the items of a select are.
+    """The expression for the items of a select.
 
-    Raises: UserError where two of them have one name.
+    Raises: UserError where two items have the same name.
     """
     first = items[0]
     if len(items) == 1 and not isinstance(first, tuple):
@@ -38,7 +38,7 @@ def head(items: Sequence[Item], span: Span) -> syntax.Expr:
 
 
 def _own_name(expr: syntax.Expr) -> str | None:
-    """What an expression is called that says it itself."""
+    """The name that an expression has of its own: that of a variable or a field."""
     match expr:
         case syntax.Name(name) | syntax.Field(_, name):
             return name

@@ -1,8 +1,8 @@
-"""`include "file"`: the statements of another file in the place of this one.
+"""`include "file"`: a statement that is replaced by the statements of another file.
 
-A path is relative to the file that it is written in; where there is no such file it may be the name of one of mrql's
-own (`mrql/library`). A file is included once, however often it is named; one that is named on the way to itself is an
-error.
+A path is relative to the file that it is written in; where there is no such file, it may name one that comes with mrql
+(`mrql/library`). A file is included once, however often it is named; a file that includes itself, directly or through
+others, is an error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Includes:
 
     @contextmanager
     def statements(self, statement: syntax.Include) -> Iterator[tuple[syntax.Statement, ...]]:
-        """The statements of an included file, none if they were there already; it is open as long as they are used.
+        """The statements of an included file, none if it has been included already. It is `open` while they are used.
 
         Raises: UserError where the file is missing, is no text, or includes itself.
         """
@@ -58,7 +58,7 @@ class Includes:
 
 
 def is_of_library(source: Source) -> bool:
-    """Whether a text is that of a file which comes with mrql."""
+    """Whether a source is a file that comes with mrql."""
     return LIBRARY in Path(source.name).parents
 
 
@@ -68,9 +68,9 @@ def _library() -> list[str]:
 
 
 def text_of(path: Path, span: Span | None = None, hint: str | None = None) -> str:
-    """The text of a query file, without the mark that some editors begin one with.
+    """The text of a query file, without a byte order mark.
 
-    Raises: UserError where it cannot be read, which is where the hint stands, or is no text.
+    Raises: UserError where it cannot be read, with the hint, or is not in UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8-sig")

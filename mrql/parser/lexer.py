@@ -1,4 +1,4 @@
-"""Between the lexer and the grammar: which `>` and which `in` close something, and which words are reserved."""
+"""A filter between lexer and grammar: which `>` ends a record, which `in` a `let`, and which words are reserved."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CLOSES = {
 OPENS = {"_LPAR", "_LBRACE", "_LBRACKET", "_RECORD_START", "_IF", "_THEN", "_LET", "_SELECT"}
 WORDS = {"_IF", "_THEN", "_LET", "_SELECT"}
 
-# Words that never name a value. The lexer knows only which words the grammar could use at a place, and would take any
-# other word for a name; then `select from x in X` would be told off for its `x`.
+# Words that never name a value. The contextual lexer recognizes only the keywords that the grammar accepts at a place,
+# and takes any other word for a name; then the error of `select from x in X` would be reported at its `x`.
 RESERVED = {
     "and": "OPERATOR",
     "as": "_AS",
@@ -47,7 +47,7 @@ RESERVED = {
 
 
 QUERY_MAX_TOKENS = 50_000
-"""How many words and signs a text has at most."""
+"""The largest number of tokens in a text."""
 
 
 IN_A_FILE = "many or large values belong in a file of data, which a `source` reads"
@@ -57,7 +57,7 @@ NO_COMMENT = "comments begin with `//`; the minus of a minus has a blank before 
 
 
 class RefusedToken(Exception):
-    """A text that is not read from a token on, whatever the grammar says."""
+    """A text is refused at a token, whatever the grammar says."""
 
     def __init__(self, message: str, token: Token, hint: str) -> None:
         super().__init__(message)
@@ -67,12 +67,12 @@ class RefusedToken(Exception):
 
 
 class BracketFilter(PostLex):
-    """Follows the open brackets, and says which `>` ends a record, which `in` a let, and which names are reserved.
+    """Tracks the open brackets, and decides which `>` ends a record, which `in` a `let`, and which words are reserved.
 
-    `if … then`, `then … else` and `select … from` are brackets, too: nothing around them can end between them.
+    `if … then`, `then … else` and `select … from` count as brackets, too: no construct around them ends inside them.
     """
 
-    # A type has no place for a comparison, but its record may end there.
+    # A type contains no comparison, but a `GT` in it may be the end of its record.
     always_accept = ("GT",)
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
@@ -104,7 +104,7 @@ class BracketFilter(PostLex):
 
 
 def _close(opened: list[str], bracket: str) -> None:
-    # Where brackets do not match, the parser will say so; all that matters here is to stay in step until then.
+    # The parser reports brackets that do not match; all that matters here is to stay in step until then.
     while bracket not in WORDS and opened and opened[-1] in WORDS:
         opened.pop()
     if opened and opened[-1] == bracket:
@@ -112,10 +112,10 @@ def _close(opened: list[str], bracket: str) -> None:
 
 
 def _freed(token: Token, previous: str, innermost: str) -> Token:
-    """A name in backquotes without them. Where an item of a select begins it is a token of its own, as only the `:`
-    behind it makes it the name of a field.
+    """A name in backquotes, without them. At the beginning of an item of a select it is a `FIELD_NAME`, as it names a
+    field only if a `:` follows.
 
-    Raises: RefusedToken where it is not that of a field, or no text.
+    Raises: RefusedToken where it cannot name a field, or is not valid text.
     """
     try:
         name = named(token[1:-1])
@@ -133,5 +133,5 @@ def _names_a_field(previous: str, innermost: str) -> bool:
 
 
 def begins_an_item(previous: str, innermost: str) -> bool:
-    """Whether an item of a select begins behind a token, by the bracket that is open there."""
+    """Whether an item of a select begins after the token `previous`, given the innermost open bracket."""
     return previous in {"_SELECT", "DISTINCT"} or (previous == "_COMMA" and innermost == "_SELECT")

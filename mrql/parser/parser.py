@@ -1,9 +1,9 @@
 """From text to syntax tree.
 
-`grammar.lark` says what the language is. What a context-free grammar cannot say well is in `mrql.parser`: which `>`
-and which `in` close something (`lexer`), how tightly operators bind (`precedence`), what the tree looks like
-(`tree_builder`), what stands between `[xml|` and `|]` (`xml_literals`), and how to tell a person what is wrong
-(`errors`). Nothing there recurses along the text, so no text is too deep to be refused politely.
+`grammar.lark` defines the language. What a context-free grammar does not express well is in the other modules of
+`mrql.parser`: which `>` ends a record and which `in` a `let` (`lexer`), the precedence of operators (`precedence`), the
+syntax tree (`tree_builder`), XML literals (`xml_literals`), and error messages (`errors`). Parsing does not recurse
+along the text, so a text that is nested too deeply gets an error message, too.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ __all__ = [
 
 
 QUERY_MAX_CHARACTERS = 1_000_000
-"""How long a text is at most."""
+"""The largest number of characters in a text."""
 
 
 def parse_program(text: str, name: str = "<query>", *, included: bool = False) -> syntax.Script:
-    """The tree of a whole text; `name` is what errors call the text, and the file that it is if it is `included`."""
+    """The tree of a whole text. Errors call the text by its `name`, which is that of a file if it is `included`."""
     return parse_program_at(Source(name, text, included=included), 0)
 
 
 def parse_program_at(source: Source, begin: int) -> syntax.Script:
-    """The tree of what a text holds from an offset on."""
+    """The tree of the program in a text from an offset on."""
     program: syntax.Script = _parse("program", source, begin, len(source.text))
     return program
 
 
 def parse_expression_at(source: Source, begin: int) -> syntax.Expr:
-    """The tree of the expression that a text holds from an offset on."""
+    """The tree of the expression in a text from an offset on."""
     return _parse_expression(source, begin, len(source.text))
 
 
@@ -68,7 +68,7 @@ def _parse_expression(source: Source, begin: int, end: int) -> syntax.Expr:
 
 
 def _parse(start: str, source: Source, begin: int, end: int) -> Any:
-    """Parse a part of a source; all places are places in the whole source."""
+    """Parses a part of a source; all spans are relative to the whole source."""
     if end - begin > QUERY_MAX_CHARACTERS:
         message = f"a query of more than {QUERY_MAX_CHARACTERS:,} characters"
         raise UserError(message, Span(source, begin, begin + 1), IN_A_FILE)

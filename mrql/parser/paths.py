@@ -1,4 +1,4 @@
-"""Paths as a query writes them."""
+"""The paths in a query."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mrql.algebra.values.file_names import scheme_of
 
 
 def path_in(base: Path, text: str, span: Span) -> Path:
-    """A path, relative to a directory.
+    """A path in a query, relative to the directory `base`.
 
-    Raises: UserError where no file can be called so, or none is where it says.
+    Raises: UserError for a null character, and for an address or a leading `~` where there is no file of that name.
     """
     if "\0" in text:
         raise UserError("no path has the character \\u0000 in it", span)

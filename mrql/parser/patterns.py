@@ -1,4 +1,4 @@
-"""Patterns, and the expressions that turn out to be patterns."""
+"""Patterns, and expressions that are read as patterns."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class PatternBuilder(Builder):
 
 
 def variable(name: str, span: Span) -> syntax.Pattern:
-    """The pattern that a name is."""
+    """The pattern of a name: a wildcard for `_`, else a variable."""
     return syntax.WildcardPattern(span) if name == "_" else syntax.VarPattern(name, span)
 
 
 def distinct(patterns: Sequence[syntax.Pattern]) -> None:
-    """Raises: UserError for a name that stands for two parameters, or for parts of two, where it is the second time."""
+    """Raises: UserError at the second occurrence of a name in the patterns of parameters."""
     seen: set[str] = set()
     for variable in chain.from_iterable(map(syntax.variables, patterns)):
         if variable.name in seen:
@@ -63,7 +63,7 @@ def distinct(patterns: Sequence[syntax.Pattern]) -> None:
 
 
 def as_names(patterns: Sequence[syntax.Pattern], body: syntax.Expr) -> tuple[tuple[str, ...], syntax.Expr]:
-    """Parameters as names, and the body, which takes those apart that are patterns.
+    """Parameters as names, and the body with a `let` that takes apart those that are patterns.
 
     function f((a, b): (int, int)): int { a + b }  =  function f(p: (int, int)): int { let (a, b) = p in a + b }
     """
@@ -80,7 +80,7 @@ def as_names(patterns: Sequence[syntax.Pattern], body: syntax.Expr) -> tuple[tup
 
 
 def _unused(name: str, patterns: Sequence[syntax.Pattern], body: syntax.Expr) -> str:
-    """This name, or one like it, which neither the parameters nor the body have."""
+    """The name, with underscores appended until it occurs neither in the parameters nor in the body."""
     used = {each.name for pattern in patterns for each in syntax.variables(pattern)} | _names(body)
     return next(each for each in accumulate(repeat("_"), add, initial=name) if each not in used)
 
@@ -116,7 +116,7 @@ def pattern_of_names(expr: syntax.Expr) -> syntax.Pattern | None:
 
 
 def pattern_of(expr: syntax.Expr) -> syntax.Pattern:
-    """The pattern that looks like this expression."""
+    """The pattern that is written like this expression."""
     span = expr.span
     match expr:
         case syntax.Name(name):

@@ -1,6 +1,7 @@
-"""How tightly operators bind.
+"""The precedence of operators.
 
-The grammar gives a flat row of operands and operators; the table below and Dijkstra's two stacks make a tree of it.
+The grammar gives a flat sequence of operands and operators. The table below and Dijkstra's algorithm with two stacks
+make a tree of it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mrql.parser.sql_hints import EACH_TIME
 
 @attrs.frozen
 class Binding:
-    """How tightly an operator binds (a greater `level` binds tighter), and whether `a op b op c` means anything."""
+    """How tightly an operator binds (a greater `level` binds tighter), and whether `a op b op c` is allowed."""
 
     level: int
     chains: bool = True
@@ -78,7 +79,7 @@ class InfixOperator:
 
 
 class Chain:
-    """Puts a flat row of operands and operators together, by precedence."""
+    """Builds a tree from a flat sequence of operands and operators, by precedence."""
 
     def __init__(self, source: Source, offset: int) -> None:
         self._source = source
@@ -151,8 +152,8 @@ class Chain:
 
 
 def _refuse_quantifier(operator: str, right: syntax.Expr) -> None:
-    """Raises: UserError for `X union all (Y)` and `X union distinct (Y)`, in SQL a quantifier of the operator, in whose
-    place a function would be called here."""
+    """Raises: UserError for `X union all (Y)` and `X union distinct (Y)`, in SQL part of the operator, here a function
+    call."""
     called = _first_call(right)
     if called is None:
         return
@@ -172,7 +173,7 @@ def _refuse_quantifier(operator: str, right: syntax.Expr) -> None:
 
 
 def _first_call(expr: syntax.Expr) -> syntax.Call | None:
-    """The call that an expression begins with; one in brackets begins with these."""
+    """The call that an expression begins with, if any; the span of one in brackets begins at the bracket."""
     first: syntax.Node | None = expr
     while first is not None and not isinstance(first, syntax.Call):
         start = first.span.start

@@ -1,6 +1,6 @@
-"""What is written in SQL or in Python, and what to write here instead.
+"""Hints for the notation of SQL, Python and other languages: what to write here instead.
 
-A hint is looked for where the parser cannot go on: by what stands there, and by what stands before it.
+A hint is chosen where the parser cannot continue, by the text from there on and by the text before it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LATER = "write `add_days(d, 1)`, `add_months`, or `add_hours` of a timestamp"
 PARTS = "take a part of a list: `(select … order by …)[10:19]`"
 NO_WORD = "what is named needs no word before it: `x = 3;`, or in an expression `let x = 3 in x + 1`"
 OPERANDS = r"(?!from\b)[\w\"'({\[]"
-"""How what is no clause goes on, so that a name of a column is not taken for an operator."""
+"""The beginning of an operand: a word that none follows may be the name of a column, and not an operator."""
 COUNT = "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`"
 LET = "an `in` goes on with the `let`: put the select that it names in round brackets, `let y = (select …) in …`"
 GENERATOR = "a `from` names the elements of each collection: `from x in X`"
@@ -50,7 +50,7 @@ NESTED_TYPES: dict[str, str] = {
     **dict.fromkeys(("struct", "row", "record"), _RECORD),
     **dict.fromkeys(("set", "bag", "multiset"), _BAG),
 }
-"""Types made of others, by their names elsewhere, and how they are written here."""
+"""Types with parameters, by their names in other systems, and how they are written here."""
 LENGTH = "write `string`, without a length: texts of a file are not held against one"
 IN_BRACKETS: tuple[tuple[str, str], ...] = (
     (r"n?(var)?char2?|character|string|text", LENGTH),
@@ -59,18 +59,18 @@ IN_BRACKETS: tuple[tuple[str, str], ...] = (
     (r"number", "write `decimal(12, 2)`"),
     (r"(big|small|tiny|medium)?int(eger)?|long|short|byte", "leave the brackets out: they say nothing of the values"),
 )
-"""What to write instead of types that have numbers in brackets elsewhere."""
+"""Types that other systems write with numbers in brackets, as patterns of their names, and what to write instead."""
 
 
 def brackets_hint(name: str) -> str:
-    """The hint for a type with numbers behind it that takes none."""
+    """The hint for a type that is written with numbers in brackets, but takes none."""
     fitting = (hint for names, hint in IN_BRACKETS if re.fullmatch(names, name, re.IGNORECASE))
     return next(fitting, "decimal(12, 2) has")
 
 
 @attrs.frozen
 class Habit:
-    """What a text looks like at a fault: `here` where it is, `before` up to there."""
+    """A hint, and the patterns of a text at an error that it is for: `here` from the error on, `before` up to it."""
 
     hint: str
     here: str = ""
@@ -83,7 +83,7 @@ class Habit:
 
 
 ALIAS = r"(?:\bfrom\s+|,\s*)(\w+)\s+(?:as\s+)?(?!(?:where|group|order|on|limit|union)\b)([^\W\d]\w*)\s*\Z"
-"""A collection with its variable behind it, and no clause."""
+"""A collection that is followed by its variable, and not by a clause."""
 NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("write `2`, which is a `long` beside one, or `2 as long`", r"l\b", r"(?<![\w.])\d+"),
     ("write `1.5m`, a decimal", r"bd\b", r"(?<![\w.])\d+(\.\d+)?"),
@@ -93,7 +93,7 @@ NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("the digits of a number stand together: `1000`", r"_\d", r"(?<![\w.])\d+"),
     ("a decimal is written with all of its digits: `1000m`", r"m\b", r"(?<![\w.])\d+(\.\d+)?e[+-]?\d+"),
 )
-"""Constants as they are written elsewhere: the hint, and what they look like."""
+"""Constants as other languages write them: the hint, and the patterns of the text from an error on and before it."""
 COMMENT = "`//` begins a comment; the quotient of integers is a whole number: `a / b`"
 
 
@@ -263,7 +263,7 @@ HABITS: tuple[Habit, ...] = (
 
 
 def sql_hint(before: str, here: str) -> str | None:
-    """What to write instead of what the parser could not read; it stands `here`, behind what was `before`.
+    """The hint for a text that the parser could not read: `here` is the text from the error on, `before` that up to it.
 
     >>> sql_hint("select x from x in X where x.A ", "is null")
     'write `is_null(e)`'
@@ -272,7 +272,7 @@ def sql_hint(before: str, here: str) -> str | None:
 
 
 def head_hint(here: str) -> str | None:
-    """The hint for a select that has not come to its `from`."""
+    """The hint for a select with an error before its `from`."""
     alias = re.match(r"([^\W\d]\w*)\s*(?:,|from\b)", here, re.IGNORECASE)
     if alias:
         return f"{NAMED}: `select {alias[1]}: … from …`"
@@ -282,7 +282,7 @@ def head_hint(here: str) -> str | None:
 
 
 def generator_hint(before: str, here: str, in_brackets: bool) -> str:
-    """The hint for a `from` whose collection has no variable; `in_brackets` if the select is inside of some."""
+    """The hint for a `from` whose collection has no variable; `in_brackets` says whether the select is in brackets."""
     if re.match(r"in\b", here, re.IGNORECASE) and re.search(r"\blet\b[^;]*=\s*select\b[^;]*\Z", before, re.IGNORECASE):
         return LET
     if in_brackets and here[:1] in {")", "]", "}"} and re.search(r"\bin\b[^;]*,[^,]*\Z", before, re.IGNORECASE):
@@ -290,7 +290,7 @@ def generator_hint(before: str, here: str, in_brackets: bool) -> str:
     if re.match(r"join\b", here, re.IGNORECASE):
         return JOIN
     word = re.match(r"\w*", here)
-    # `F f` cannot be read from its variable on, and `F as f`, which is a pattern with its type, from what is behind it.
+    # Of `F f`, the parser cannot read the variable; of `F as f`, a pattern with a type, it cannot read what follows.
     for text in (f"{before}{word[0] if word else ''}", before):
         if alias := re.search(ALIAS, text, re.IGNORECASE):
             return f"write `from {alias[2]} in {alias[1]}`"

@@ -1,8 +1,8 @@
-"""Keeps the tables of a grammar from one run to the next.
+"""Keeps the parse tables of a grammar from one process to the next.
 
-To work them out takes longer than all else that happens before a query is parsed, so they are stored in the user's
-cache directory. Nothing depends on the file: where it is missing, damaged, someone else's or made from another grammar,
-the tables are worked out, and where it cannot be written, they are worked out the next time, too.
+Computing them takes longer than everything else before a query is parsed, so they are stored in the user's cache
+directory. Nothing depends on the file: if it is missing, damaged, someone else's or made from another grammar, the
+tables are computed, and if it cannot be written, they are computed the next time, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def cached_parser(name: str, grammar: str, postlex: PostLex, **options: object) 
 
 
 def _load(path: Path, key: bytes) -> bytes | None:
-    """The stored tables. Only what this user has written, and whole, is read: to unpickle is to trust."""
+    """The stored tables, if the file is complete and this user's own: it is unpickled, and has to be trusted."""
     try:
         with path.open("rb") as file:
             if not is_own(file.fileno()):
@@ -49,7 +49,7 @@ def _load(path: Path, key: bytes) -> bytes | None:
 
 
 def _save(path: Path, key: bytes, parser: Lark) -> None:
-    # A directory may be read-only and a disk full; that is no concern of whoever wants to parse a query.
+    # A read-only directory or a full disk must not keep a query from being parsed.
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as scratch:

@@ -17,7 +17,7 @@ class TreeBuilder(StatementBuilder, ExpressionBuilder, PatternBuilder, TypeBuild
     """One method for each rule of the grammar, called from the leaves up."""
 
     def build(self, tree: Tree[Token]) -> Any:
-        """What the method of a tree's rule makes of it. A stack of its own takes a tree of any depth."""
+        """The result of the method for a tree's rule. An explicit stack allows trees of any depth."""
         waiting: list[Tree[Token] | Token] = [tree]
         order: list[Tree[Token] | Token] = []
         while waiting:
@@ -25,7 +25,7 @@ class TreeBuilder(StatementBuilder, ExpressionBuilder, PatternBuilder, TypeBuild
             order.append(part)
             if isinstance(part, Tree):
                 waiting.extend(part.children)
-        # What is built, with where it starts and ends. Brackets and keywords say where a rule does, and build nothing.
+        # The nodes built, each with its start and end. Brackets and keywords only delimit a rule: their node is None.
         built: list[tuple[Any, int, int]] = []
         for part in reversed(order):
             if isinstance(part, Tree):

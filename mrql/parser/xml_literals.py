@@ -1,4 +1,4 @@
-"""What stands between `[xml|` and `|]`."""
+"""XML literals: the text between `[xml|` and `|]`."""
 
 from __future__ import annotations
 

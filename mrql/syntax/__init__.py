@@ -1,8 +1,8 @@
-"""The syntax tree: what the parser makes of a query's text, and nothing more.
+"""The syntax tree: the text of a query as parsed, without types and without meaning.
 
-Nodes are frozen, their children are tuples, and each knows its place in the text. The place takes no part in equality,
-so two trees are equal when they say the same thing. `Expr`, `Pattern`, `TypeExpr` and `Statement` are closed: a `match`
-over one of them ends in `assert_never`.
+Nodes are frozen, their children are tuples, and each has its place in the text. The place takes no part in equality,
+so two trees are equal if they differ in nothing else. `Expr`, `Pattern`, `TypeExpr` and `Statement` are closed: a
+`match` over one of them ends in `assert_never`.
 
 Nodes are named with this package: `syntax.Select` is what is written, `terms.CMap` what it means.
 """

@@ -44,7 +44,7 @@ class UnaryOp(enum.Enum):
 
 
 class QuantifierKind(enum.Enum):
-    """Whether one witness is enough."""
+    """Whether some element or every element must satisfy the condition."""
 
     SOME = "some"
     ALL = "all"
@@ -99,7 +99,7 @@ class ListExpr(Node):
 
 @attrs.frozen
 class RangeExpr(Node):
-    """`e..e`, or, for ranges too large to hold in one place, `e...e` (then `large`). Both ends belong to it."""
+    """`e..e`, or, for ranges too large to hold in one place, `e...e` (`large`). Both ends are included."""
 
     low: Expr
     high: Expr
@@ -144,7 +144,7 @@ class Nth(Node):
 
 @attrs.frozen
 class Index(Node):
-    """`e[i]`: the i-th of a list, or what a bag of pairs holds under the key i."""
+    """`e[i]`: the element of a list at index i, or the value of the key i in a bag of pairs."""
 
     expr: Expr
     index: Expr
@@ -247,7 +247,7 @@ class Apply(Node):
 
 @attrs.frozen
 class Generator(Node):
-    """`p in e` after `from`, `some` or `all`. `p = e` stands for `p in {e}`, and is that here."""
+    """`p in e` after `from`, `some` or `all`. `p = e` is represented as `p in {e}`."""
 
     pattern: Pattern
     source: Expr
@@ -256,7 +256,7 @@ class Generator(Node):
 
 @attrs.frozen
 class GroupKey(Node):
-    """`p: e` after `group by`. For a bare key that is a name or a tuple of names, these are also its pattern."""
+    """`p: e` after `group by`. A bare key that is a name or a tuple of names is its own pattern."""
 
     pattern: Pattern | None
     expr: Expr
@@ -274,7 +274,7 @@ class GroupBy(Node):
 
 @attrs.frozen
 class OrderKey(Node):
-    """`e asc` or `e desc`; `inv(e)` is left as the call that it is."""
+    """`e asc` or `e desc`; `inv(e)` stays a call."""
 
     expr: Expr
     descending: bool
@@ -334,7 +334,7 @@ class Incr(Node):
 
 @attrs.frozen
 class TypeArg(Node):
-    """`type(t)` in a source: what a row looks like."""
+    """`type(t)` in a source: the type of a row."""
 
     type: TypeExpr
     span: Span = attrs.field(eq=False, repr=False)
@@ -342,7 +342,7 @@ class TypeArg(Node):
 
 @attrs.frozen
 class TagsArg(Node):
-    """`{"tag", "tag"}` in a source: the elements that are rows."""
+    """`{"tag", "tag"}` in a source: the tags of the elements that are rows."""
 
     tags: tuple[str, ...]
     span: Span = attrs.field(eq=False, repr=False)
@@ -358,7 +358,7 @@ class XPathArg(Node):
 
 @attrs.frozen
 class DeletionsArg(Node):
-    """`deletions(e)` in a stream: where the rows to take away arrive."""
+    """`deletions(e)` in a stream: the directory in which deleted rows arrive."""
 
     path: Expr
     span: Span = attrs.field(eq=False, repr=False)
@@ -366,14 +366,14 @@ class DeletionsArg(Node):
 
 @attrs.frozen
 class TaggedArg(Node):
-    """`tagged` in a stream: the first column says whether a row is added or taken away."""
+    """`tagged` in a stream: the first column says whether a row is inserted or deleted."""
 
     span: Span = attrs.field(eq=False, repr=False)
 
 
 @attrs.frozen
 class KeyArg(Node):
-    """`key(a, b)` in a stream: the fields by which a row replaces the one that was there."""
+    """`key(a, b)` in a stream: the fields of the key; a row replaces the one with the same key."""
 
     fields: tuple[Expr, ...]
     span: Span = attrs.field(eq=False, repr=False)
@@ -381,8 +381,8 @@ class KeyArg(Node):
 
 @attrs.frozen
 class VersionArg(Node):
-    """`version(e)`: of a stream with a key the field that says which of two rows is later, of a table with a log the
-    number of the version that is read."""
+    """`version(e)`: for a stream with a key, the field that says which of two rows is later; for a table with a log,
+    the number of the version to read."""
 
     which: Expr
     span: Span = attrs.field(eq=False, repr=False)
@@ -390,7 +390,7 @@ class VersionArg(Node):
 
 @attrs.frozen
 class ChangesArg(Node):
-    """`changes(debezium)` in a stream: its rows are changes, in an envelope of that name."""
+    """`changes(debezium)` in a stream: its rows are changes in the named envelope."""
 
     envelope: str
     span: Span = attrs.field(eq=False, repr=False)
@@ -398,7 +398,7 @@ class ChangesArg(Node):
 
 @attrs.frozen
 class OptionArg(Node):
-    """A word that sets an option of a source: `header`, or one with texts: `nullValue("NA")`."""
+    """An option of a source: a word, as in `header`, or a word with values, as in `nullValue("NA")`."""
 
     name: str
     values: tuple[Expr, ...]

@@ -13,7 +13,7 @@ from mrql.syntax.node import Node
 
 @attrs.frozen
 class IntLit(Node):
-    """`42`. Its type depends on its size, which is not the parser's business; a sign is a `Unary`."""
+    """`42`. Its type depends on its size, and is left to the translation; a sign is a `Unary`."""
 
     value: int
     span: Span = attrs.field(eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""What the nodes of a syntax tree have in common."""
+"""The base class of the nodes of a syntax tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mrql.algebra.span import Span
 
 
 class Node:
-    """What all nodes have in common: a place in the text."""
+    """The base class of all nodes: each has a place in the text."""
 
     __slots__ = ()
     __attrs_attrs__: ClassVar[Any]  # every node is an attrs class, though this one is not

@@ -1,4 +1,4 @@
-"""Patterns: what stands before `in`, in a `let`, in a branch of a `case`."""
+"""Patterns, as they occur before `in`, in a `let`, and in a branch of a `case`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class VarPattern(Node):
 
 @attrs.frozen
 class WildcardPattern(Node):
-    """`*` or `_`: matches anything, names nothing."""
+    """`*` or `_`: matches anything, binds no name."""
 
     span: Span = attrs.field(eq=False, repr=False)
 
@@ -54,7 +54,7 @@ class RecordPattern(Node):
 
 @attrs.frozen
 class ListPattern(Node):
-    """`[p, p]`: a list of just so many elements."""
+    """`[p, p]`: a list of exactly as many elements."""
 
     items: tuple[Pattern, ...]
     span: Span = attrs.field(eq=False, repr=False)
@@ -91,7 +91,7 @@ Pattern: TypeAlias = (
 
 
 def variables(node: Node) -> Iterator[VarPattern]:
-    """The names in a pattern, each as often as it stands there."""
+    """The variables of a pattern, one for each occurrence."""
     if isinstance(node, VarPattern):
         yield node
     for child in children(node):

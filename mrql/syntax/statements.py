@@ -1,4 +1,4 @@
-"""Statements, and a whole text."""
+"""Statements and scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mrql.syntax.types import TypeExpr
 
 @attrs.frozen
 class ExprStatement(Node):
-    """`e;`: an answer that is wanted."""
+    """`e;`: an expression whose answer is wanted."""
 
     expr: Expr
     span: Span = attrs.field(eq=False, repr=False)
@@ -31,7 +31,7 @@ class ValueDef(Node):
 
 @attrs.frozen
 class StoreDef(Node):
-    """`store x := e;`: evaluated once and kept."""
+    """`store x := e;`: a name for an expression that may be evaluated once and kept."""
 
     name: str
     expr: Expr
@@ -40,7 +40,7 @@ class StoreDef(Node):
 
 @attrs.frozen
 class Dump(Node):
-    """`store "file" from e;`, or as text: `dump "file" from e;`."""
+    """`store "file" from e;`, which writes CSV, or `dump "file" from e;` (`text`), which writes JSON."""
 
     path: Expr
     expr: Expr
@@ -119,7 +119,7 @@ class Include(Node):
 
 @attrs.frozen
 class ImportedFunction(Node):
-    """One imported callable: its name here, its name there, and its type if that is written."""
+    """One imported callable: its name in the query, its name in the module, and its type if that is written."""
 
     name: str
     attribute: str
@@ -130,7 +130,7 @@ class ImportedFunction(Node):
 
 @attrs.frozen
 class Import(Node):
-    """`import f, g from "module";`. With no functions: all that the module declares."""
+    """`import f, g from "module";`. Without functions, it imports all that the module declares."""
 
     module: str
     functions: tuple[ImportedFunction, ...]
@@ -139,7 +139,7 @@ class Import(Node):
 
 @attrs.frozen
 class ParserDef(Node):
-    """`parser f = "module:class";`: a format for `source`."""
+    """`parser f = "module:callable";`: a format for `source`."""
 
     name: str
     target: str

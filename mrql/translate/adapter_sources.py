@@ -1,4 +1,4 @@
-"""Streams that an adapter reads: a database, a socket, or what a module in Python makes of anything."""
+"""Streams that an adapter reads (a database, a socket, or anything by a Python module), and tables with a log."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def adapted(
         path=texts[1],
         row=ty.UNIT if row is None else row,
         found=row is None,
-        # What others read may take rows away again; what these read only grows, but for logs of changes.
+        # An adapter that a query names may delete rows; those of the package do not, except for logs of changes.
         tagged=names_adapter or connector.is_log,
         is_log=connector.is_log,
         adapter=texts[0],
@@ -80,7 +80,7 @@ def _versioned(
     known: Globals,
     base: Path,
 ) -> SourceSpec:
-    """The description of a table with a log: as a stream its versions one after the other, else one of them.
+    """The description of a table with a log: a stream reads its versions one after the other, a source one of them.
 
     Raises: UserError when an argument is missing, or one too many.
     """

@@ -22,10 +22,10 @@ AGGREGATIONS: tuple[str, ...] = ("count", "sum", "avg", "min", "max", "all", "so
 def aggregate(name: str, collection: Term, names: Names, span: Span) -> Term:
     """An aggregation of a collection, by its name in the language.
 
-    `count` counts all elements; the others skip missing ones. `avg` is the sum divided by the number of what was
-    summed. Sums and averages of decimals have the digits that they have in Spark.
+    `count` and `exists` count all elements; the others skip missing ones. `avg` is the sum divided by the number of
+    elements summed. Sums and averages of decimals have as many digits as in Spark.
 
-    Raises: UserError when the elements cannot be aggregated so.
+    Raises: UserError when the elements cannot be aggregated that way.
     """
     match name:
         case "count":
@@ -51,7 +51,7 @@ def aggregate(name: str, collection: Term, names: Names, span: Span) -> Term:
 
 
 def as_decimal(term: Term, t: ty.DecimalType, span: Span) -> Term:
-    """What was kept with as many digits as there are, with those that it has."""
+    """A term that was computed with more digits, cast to the decimal type of the result."""
     return term if term.type == t else Cast(term, t, span=span)
 
 
@@ -70,7 +70,7 @@ def count_present(collection: Term, names: Names) -> Term:
 
 
 def _doubles(collection: Term, names: Names, span: Span) -> Term:
-    """Numbers as doubles: an average is in the range of its numbers, which the sum of longs may leave."""
+    """Longs as doubles, others as they are: the average of longs is in their range, but their sum may not be."""
     element = element_type(collection)
     if element != ty.LONG:
         return collection
@@ -79,7 +79,7 @@ def _doubles(collection: Term, names: Names, span: Span) -> Term:
 
 
 def _of_a_field(name: str, element: Type) -> str | None:
-    """The hint for records, of which a field is likely to be meant."""
+    """The hint for a collection of records: to aggregate one of their numeric fields."""
     fields = element.fields if isinstance(element, ty.RecordType) else ()
     number = next((field for field, t in fields if ty.is_numeric(t)), None)
     return None if number is None else f"one of their fields: `{name}(select x.{written_name(number)} from x in X)`"

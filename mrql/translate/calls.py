@@ -47,13 +47,13 @@ CASTS: dict[str, ty.Type] = {
     "toFloat": ty.FLOAT,
     "toDouble": ty.DOUBLE,
 }
-"""What Apache MRQL calls `e as t`."""
+"""The functions of Apache MRQL for `e as t`."""
 
 
 def call_named(expr: syntax.Call, scope: Scope) -> Term:
     """The term of `f(e, …)`, whatever `f` is.
 
-    Raises: UserError where nothing is named so, or the arguments do not fit.
+    Raises: UserError where nothing has that name, or the arguments do not fit.
     """
     known = scope.globals
     if scope.lookup(expr.function) is not None and named(expr.function, scope) is not None:
@@ -121,7 +121,7 @@ def _cast_hint(expr: syntax.Call) -> str | None:
 
 
 def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Term:
-    """A function is its body, with the parameters bound to the arguments; one that calls itself stays a function."""
+    """The body of a function, with the parameters bound to the arguments; one that calls itself stays a function."""
     _check_arity(function.name, len(function.params), expr)
     if group_of(function.name, scope.globals):
         args = [argument for _, argument in _arguments(function, expr, scope)]
@@ -141,7 +141,7 @@ def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Sco
 
 
 def _arguments(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Iterator[tuple[str, Term]]:
-    """The arguments of a call by their names, in the types of the parameters."""
+    """The arguments of a call by the names of the parameters, coerced to their types."""
     for (name, written), arg in zip(function.params, expr.args, strict=True):
         t, term = resolve(written, scope.globals), scope.translate(arg)
         hint = bag_hint(arg, term, scope, partial(ty.fits, expected=t))
@@ -149,7 +149,7 @@ def _arguments(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) ->
 
 
 def _expand_macro(macro: syntax.MacroDef, expr: syntax.Call, scope: Scope) -> Term:
-    """A macro is its body, with the parameters standing for the arguments' expressions in their own scope."""
+    """The body of a macro, with the parameters standing for the arguments' expressions in the scope of the call."""
     _check_arity(macro.name, len(macro.params), expr)
     if macro.name in scope.expanding:
         hint = "a function can call itself: its parameters have types"
@@ -161,9 +161,9 @@ def _expand_macro(macro: syntax.MacroDef, expr: syntax.Call, scope: Scope) -> Te
 
 @contextmanager
 def _said_of_the_call(expr: syntax.Call) -> Iterator[None]:
-    """What is wrong in a macro that comes with mrql is what it is given.
+    """Moves an error in a macro that comes with mrql to its call, as the arguments must be wrong.
 
-    Raises: UserError where it is called.
+    Raises: UserError at the call.
     """
     try:
         yield
@@ -236,7 +236,7 @@ def _over_group(arg: syntax.Expr, scope: Scope, function: str) -> Term | None:
 
 
 def _as_it_stands(arg: syntax.Expr, scope: Scope) -> ty.Type | None:
-    """The type that an expression has as it stands, if it has one."""
+    """The type of an expression over the group as a whole, if it has one."""
     try:
         return as_collection(scope.translate(arg)).type
     except UserError:
@@ -265,7 +265,7 @@ def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> 
 
 
 def _row_hint(arg: syntax.Expr, scope: Scope, function: str) -> str | None:
-    """The hint for an aggregation of what is one row, since there is no `group by`."""
+    """The hint for an aggregation of what is one value: of a row, without a `group by`, or of a group."""
     if function == "count" and isinstance(arg, syntax.IntLit):
         return COUNT
     if not names_in(arg) & set(scope.variables):
@@ -277,7 +277,7 @@ def _row_hint(arg: syntax.Expr, scope: Scope, function: str) -> str | None:
 
 
 def _key_hint(arg: syntax.Expr, scope: Scope, group: GroupedVariables, function: str) -> str | None:
-    """The hint for an aggregation of what is one value in each group, since it is made of the keys."""
+    """The hint for an aggregation of what is one value in each group, as it depends on the keys only."""
     if not group.names or not names_in(arg) & set(scope.variables) <= group.keys:
         return None
     one = f"`{arg.span.text}` is one value in each group"
@@ -288,7 +288,7 @@ def _key_hint(arg: syntax.Expr, scope: Scope, group: GroupedVariables, function:
 
 
 def _text_hint(expr: syntax.Call, args: Sequence[Term]) -> str | None:
-    """The hint for a function of texts that is given something else."""
+    """The hint for a function of strings with an argument of another type."""
     if LIBRARY[expr.function].takes not in ("strings", "two strings", "three strings"):
         return None
     others = (arg for arg, term in zip(expr.args, args, strict=True) if term.type not in (ty.STRING, ty.NOTHING))
@@ -299,7 +299,7 @@ def _text_hint(expr: syntax.Call, args: Sequence[Term]) -> str | None:
 
 
 def _order_hint(expr: syntax.Call, args: Sequence[Term]) -> str | None:
-    """The hint for what is of ordered rows, and was given a bag, or rows without the values that it looks at."""
+    """The hint for a function of ordered rows that is given a bag, or a collection of rows of another form."""
     name, t = expr.function, args[0].type if args else None
     if name in WINDOWS and (t is None or ty.is_collection(t)):
         takes = WINDOWS[name].takes

@@ -1,8 +1,8 @@
-"""`case`: the first branch whose pattern a value fits.
+"""`case`: the first branch whose pattern matches a value.
 
     case e { p: a | q: b }  =  let v = e in if v fits p then (let p = v in a) else (let q = v in b)
 
-Each value that can be there fits one of the branches; a value that is missing may fit none, and gives null.
+Each value that is not missing matches one of the branches; a missing value may match none, and gives null.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Globals, Scope
 
 CASE_MAX_BRANCHES = 250
-"""How many branches a `case` has: each one stands in what is left by the one before it, so that many are deep."""
+"""The largest number of branches of a `case`: each is nested in the one before it, so that many make a deep term."""
 
 
 def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
-    """`case e { p: a | q: b }`: the first branch whose pattern fits; of a missing value perhaps none, and then null.
+    """`case e { p: a | q: b }`: the first branch whose pattern matches, or null for a missing value that matches none.
 
-    Raises: UserError where a value could be there that no pattern fits, or there are too many branches.
+    Raises: UserError where no pattern matches some value that is not missing, or there are too many branches.
     """
     if len(expr.branches) > CASE_MAX_BRANCHES:
         hint = "many values belong in a table, which is joined, or in a bag of pairs: `select y from (x, y) in {…}`"

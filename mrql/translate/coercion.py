@@ -1,4 +1,4 @@
-"""Types as they are written, and terms fitted to the types that are asked for."""
+"""Types of type expressions, and coercions and casts of terms to a type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SYNONYMS: dict[str, Type] = {
     )
     for name in names.split()
 }
-"""Types by their names in SQL, Spark and PostgreSQL, where a query gives these names to none of its own."""
+"""Types by their names in SQL, Spark and PostgreSQL; types that a query defines by these names take precedence."""
 
 
 def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
@@ -94,7 +94,7 @@ IN_ORDER = "a select makes a bag; one in the order of a list is `select e from (
 
 
 def _lacks_order(found: Type, wanted: Type) -> bool:
-    """Whether a bag stands where a list of such elements is asked for."""
+    """Whether a bag stands where a list of such elements is required, perhaps as a part of a tuple."""
     match found, wanted:
         case ty.BagType(item), ty.ListType(of):
             return ty.fits(item, of)
@@ -135,9 +135,9 @@ def castable(source: Type, target: Type) -> bool:
 
 
 def taken_as(term: Term, wanted: Type, span: Span, hint: str | None = None) -> Term:
-    """`e as t`; the hint is for an `e` that cannot be taken so.
+    """`e as t`; the hint is for an `e` that cannot be cast.
 
-    Raises: UserError where no value of the one type is one of the other.
+    Raises: UserError where there is no cast from the one type to the other.
     """
     if not castable(term.type, wanted):
         raise UserError(f"a value of type {term.type} cannot be taken as {wanted}", span, hint)

@@ -1,4 +1,4 @@
-"""Functions of collections that are terms of their own, and so follow what is inserted and deleted as these do.
+"""Functions of collections that are translated to other terms, and so follow insertions and deletions as these do.
 
 size(e)                 reduce(+, {1 | x ∈ e}), as `count`
 sort(e)                 orderBy({((), x) | x ∈ e})
@@ -41,8 +41,8 @@ from mrql.translate.statistical_functions import (
 class Derived:
     """A function that the algebra has no symbol for.
 
-    It takes a collection, and more arguments if `parameters` say so. One of `pairs` may be given both parts of its
-    elements, after a `group by`: `corr(x.A, x.B)`.
+    It takes a collection, and the arguments that `parameters` describe. A function of `pairs` may, after a `group by`,
+    be given the two parts of the pairs instead: `corr(x.A, x.B)`.
     """
 
     name: str
@@ -50,17 +50,17 @@ class Derived:
     meaning: str
     examples: tuple[tuple[str, str], ...]
     make: Callable[..., Term]
-    """Makes the term of a collection, the supply of names, the place of the call, and the other arguments."""
+    """Makes the term, from a collection, the supply of names, the place of the call, and the other arguments."""
     parameters: tuple[str, ...] = ()
-    """What the arguments after the collection are."""
+    """Descriptions of the arguments after the collection."""
     optional: int = 0
-    """How many of these may be left out."""
+    """How many of the last ones of these may be left out."""
     pairs: bool = False
     takes: str = "a collection"
 
     @property
     def signature(self) -> str:
-        """What it takes and gives, in words."""
+        """Its arguments and its result, in words."""
         required = len(self.parameters) - self.optional
         optional = (f"perhaps {parameter}" for parameter in self.parameters[required:])
         return f"{', '.join((self.takes, *self.parameters[:required], *optional))} → {self.result}"
@@ -239,9 +239,9 @@ DERIVED: Mapping[str, Derived] = {
 
 
 def derived(expr: syntax.Call, collection: Term, others: Sequence[Term], names: Names) -> Term:
-    """The term of such a call.
+    """The term of a call of one of these functions.
 
-    Raises: UserError where the collection is not one that has such a value.
+    Raises: UserError where the function does not apply to the collection or the other arguments.
     """
     return DERIVED[expr.function].make(collection, names, expr.span, *others)
 

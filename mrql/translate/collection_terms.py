@@ -1,4 +1,4 @@
-"""Terms over the elements of a collection that several constructs are made of."""
+"""Terms over the elements of a collection, which several constructs use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mrql.algebra.terms import (
 from mrql.translate.json_values import CAST_HINT
 
 Present = Callable[[Term], tuple[Term, ...]]
-"""Which parts of an element must be there, for it to count."""
+"""The parts of an element that must not be missing, for it to count."""
 
 
 def is_bag_of_collections(t: ty.Type) -> bool:
@@ -34,7 +34,7 @@ def is_bag_of_collections(t: ty.Type) -> bool:
 
 
 def flattened(collection: Term, names: Names, span: Span) -> Term:
-    """The elements of the elements of a bag."""
+    """The bag of the elements of all collections in a bag."""
     element = element_type(collection)
     x = PVar(names.fresh("x"), element)
     inner: Term = Var(x.name, element)
@@ -53,7 +53,7 @@ def itself(x: Term) -> tuple[Term, ...]:
 
 
 def each(collection: Term, names: Names, made: Callable[[Term], Term], present: Present = anything) -> Term:
-    """The bag `{made(x) | x ∈ e, what must be present of x is}`."""
+    """The bag `{made(x) | x ∈ e, nothing in present(x) is missing}`."""
     x = PVar(names.fresh("x"), element_type(collection))
     one: Term = Single(made(var_of(x)))
     body = one
@@ -69,7 +69,7 @@ def in_order(
     present: Present,
     span: Span,
 ) -> Term:
-    """The list of what is made of the elements, from the least to the greatest."""
+    """The list of the values `made(x)` of the elements, from the least to the greatest."""
     return OrderBy(each(collection, names, lambda x: Tup((Tup(()), made(x))), present), (), span=span)
 
 
@@ -92,7 +92,7 @@ def check_numeric(name: str, element: ty.Type, span: Span) -> None:
 
 
 def of_type(collection: Term, t: ty.Type) -> Term:
-    """The collection; `{}`, whose elements have no type, as one of this type."""
+    """The collection; for an empty one without an element type, the empty bag of elements of type `t`."""
     return Empty(ty.BagType(t)) if element_type(collection) == ty.NOTHING else collection
 
 

@@ -1,4 +1,4 @@
-"""From the text of a query file to its program: the entrance to the language."""
+"""From the text of a query file to its program: the entry point of the language."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def compile_program(
 ) -> Program:
     """Parses and types a program.
 
-    `streams` are names that stand for streams of the given (bag) types; relative paths of sources start at `base`;
-    `args` are the strings that the program knows as `args`; a loop without a limit may take `max_steps` steps.
-    Without `may_import` it is an error to name code in Python: an import, a parser, an adapter. `catalog` has what a
-    source may be, and `row_of` finds the type of its rows where the program gives none; `compile_over_files` of
-    `mrql.jobs.loading` has both.
+    `streams` are names that stand for streams of the given (bag) types; relative paths of sources are relative to
+    `base`; `args` are the strings that the program sees as `args`; a loop without a limit may take `max_steps` steps.
+    Without `may_import` it is an error to name Python code: an import, a parser, an adapter. `catalog` has the formats
+    and kinds of sources, and `row_of` finds the type of the rows of a source for which the program gives none;
+    `compile_over_files` of `mrql.jobs.loading` passes both.
 
-    Raises: UserError at the first thing that is wrong.
+    Raises: UserError at the first error.
     """
     try:
         tree = parse_program(text, name)
@@ -50,8 +50,8 @@ def compile_program(
 
 
 def compile_type(text: str, name: str = "<type>") -> Type:
-    """The type that a text names, where nothing is defined.
+    """The type that a text denotes, without any definitions.
 
-    Raises: UserError where it names none.
+    Raises: UserError where it denotes none.
     """
     return resolve(parse_type(text, name), ProgramTranslator({}, Path(), (), LOOP_MAX_STEPS).globals)

@@ -1,12 +1,12 @@
 """Unions: `data Shape = Circle: double | Rectangle: (double, double) | Nothing`.
 
-A value of a union is a record that says in its field `is` which constructor made it, and holds in a field of the
-constructor's name what it was made of; the other fields are missing:
+A value of a union is a record: its field `is` names the constructor, and the field of that name holds the constructor's
+arguments; the other fields are missing:
 
     Circle(2.0)  =  <is: "Circle", Circle: 2.0, Rectangle: null>
 
-A missing part makes a comparison false, so that two such values are compared by their parts with a constant in the
-place of what another constructor would have made; that is a join key like any other.
+As a missing part makes a comparison false, two such values are compared by their parts, with a constant in place of the
+arguments of each other constructor; that is a join key like any other.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from mrql.translate.scope import NODE, Constructor, Globals
 
 
 def define(statement: syntax.DataDef, known: Globals) -> None:
-    """Makes a union and its constructors known.
+    """Defines a union and its constructors.
 
-    Raises: UserError for two constructors of one name.
+    Raises: UserError for two constructors of one name, or one with the name `is`.
     """
     names = [constructor.name for constructor in statement.constructors]
     made = []
@@ -50,7 +50,7 @@ def define(statement: syntax.DataDef, known: Globals) -> None:
 
 
 def foresee(statements: Iterable[syntax.Statement], known: Globals) -> None:
-    """Notes the recursive types of a file before its statements are gone through: a type may be a part of one that is
+    """Notes the recursive types of a file before its statements are translated: a type may be a part of one that is
     defined before it."""
     parts: dict[str, set[str]] = {}
     for statement in statements:
@@ -110,7 +110,10 @@ ELEMENT = 'attributes are a bag of pairs, and children a list: `Node("a", {("k",
 
 
 def _made_of(constructor: Constructor, payload: Term, t: Type, span: Span) -> Term:
-    """Raises: UserError where that does not fit; of an element, it says which part is which."""
+    """The arguments of a constructor, coerced to their type.
+
+    Raises: UserError where they do not fit; for an XML element, the hint describes the parts.
+    """
     try:
         return coerce(payload, t, span, f"what `{constructor.name}` is made of")
     except UserError as error:
@@ -119,7 +122,7 @@ def _made_of(constructor: Constructor, payload: Term, t: Type, span: Span) -> Te
 
 
 def record_of(value: Term, constructor: Constructor) -> Term:
-    """The record that says what made a value, and of what."""
+    """The record of a value of a union, with its constructor and the arguments."""
     if constructor.data is None:
         return value
     return Prim(opened(constructor.data, constructor.union), (value,), span=value.span)
@@ -135,7 +138,7 @@ def is_constant(name: str, t: Type, known: Globals) -> bool:
 
 
 def compared(value: Term, known: Globals) -> Term:
-    """What a value is compared by: itself, unless it is a union or has one as a part."""
+    """The term by which a value is compared: the value itself, unless it is a union or has one as a part."""
     if isinstance(value, Var | Get | Nth) or not _has_union(value.type, known):
         return _by_parts(value, known)
     v = PVar(known.names.fresh("v"), value.type)
@@ -174,7 +177,7 @@ def _has_union(t: Type, known: Globals) -> bool:
 
 
 def _constant(t: Type) -> Term:
-    """Some value of a type, with nothing missing in it."""
+    """Some value of a type without missing parts."""
     match t:
         case ty.Basic(ty.Kind.BOOL):
             return Lit(False, t)

@@ -1,4 +1,4 @@
-"""`changes(…)` of a stream: what arrives are changes of rows."""
+"""`changes(…)` of a stream: its rows arrive as changes in an envelope."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mrql.translate.source_arguments import Arguments
 
 
 def with_changes(spec: SourceSpec, arguments: Arguments, catalog: Catalog) -> SourceSpec:
-    """The description of a stream with the envelope that its rows are in, where they are in one.
+    """The description of a stream with the envelope of its rows, if it has one.
 
-    Raises: UserError where there is none of the name, the rows cannot be in one, or only those with a key could.
+    Raises: UserError where the envelope is unknown, the rows cannot be in one, or can be only with a key.
     """
     written = arguments.changes
     if written is None:

@@ -1,8 +1,8 @@
-"""Whether the branches of a `case` leave something out.
+"""Whether the branches of a `case` are exhaustive.
 
-Patterns are rows of a matrix, and values are taken apart column by column: the rows that fit a constructor, with its
-parts as new columns, must fit all of its values; where the constructors in a column are not all there are, the rows
-that fit anything must fit the others.
+Patterns are the rows of a matrix, which is checked column by column: for each constructor, the rows that match it, with
+its parts as new columns, must match all of its values; if some constructors are not in the column, the rows that match
+anything there must match the values of these.
 
 *Source*: L. Maranget, Warnings for pattern matching, JFP 17 (2007), §3.
 """
@@ -26,18 +26,18 @@ OTHERS = "…"
 
 @attrs.frozen
 class PatternShape:
-    """A constructor, a bool, a constant, or a tuple, record or list of so many parts; and the patterns of its parts."""
+    """The form of a pattern (a constructor, a constant, or a tuple, record or list of some length), with its parts."""
 
     name: str
     parts: tuple[PatternShape | None, ...] = ()
 
 
 Row: TypeAlias = tuple[PatternShape | None, ...]
-"""None fits anything."""
+"""A row of the matrix; None matches anything."""
 
 
 def left_out(patterns: Sequence[syntax.Pattern], t: Type, known: Globals) -> str | None:
-    """A value of a type that no pattern fits, in words; None where they fit all."""
+    """A value of a type that no pattern matches, in words; None if the patterns match all values."""
     found = _missing([(_shape(pattern, t, known),) for pattern in patterns if not _equates(pattern)], (t,), known)
     if found is None:
         return None
@@ -45,7 +45,7 @@ def left_out(patterns: Sequence[syntax.Pattern], t: Type, known: Globals) -> str
 
 
 def _equates(pattern: syntax.Pattern) -> bool:
-    """Whether a name stands in a pattern twice, so that it fits equal parts alone, of which one cannot count on any."""
+    """Whether a name occurs twice in a pattern: it matches only values with equal parts, and covers none for sure."""
     names = [variable.name for variable in syntax.variables(pattern)]
     return len(names) > len(set(names))
 
@@ -75,7 +75,7 @@ def _shape(pattern: syntax.Pattern, t: Type, known: Globals) -> PatternShape | N
 
 
 def _shapes(t: Type, known: Globals) -> dict[str, tuple[Type, ...]]:
-    """All shapes that the values of a type have, with the types of their parts; none where there is no end of them."""
+    """All shapes of the values of a type, with the types of their parts; empty where they cannot be enumerated."""
     if t in known.unions:
         return {name: known.constructors[name].args for name in known.unions[t]}
     match t:
@@ -90,7 +90,7 @@ def _shapes(t: Type, known: Globals) -> dict[str, tuple[Type, ...]]:
 
 
 def _missing(rows: Sequence[Row], types: tuple[Type, ...], known: Globals) -> list[str] | None:
-    """Values for the columns that no row fits, None where there are none."""
+    """Values of the columns that no row matches, in words; None if there are none."""
     if not types:
         return None if rows else []
     first, *rest = types

@@ -1,7 +1,7 @@
-"""Expressions to terms: typing and translation in one walk.
+"""Expressions to terms: typing and translation in one traversal.
 
-The algebra's terms carry their types, so a typed syntax tree of its own would say the same twice: the walk infers the
-type of each part by building it, and the first part that cannot be built is the first error.
+The algebra's terms carry their types, so a typed syntax tree would be redundant: the traversal infers the type of each
+part by building its term, and the first part that cannot be built is the first error.
 """
 
 from __future__ import annotations
@@ -148,13 +148,13 @@ def _no_value(expr: syntax.Expr) -> UserError:
 
 
 def _called_hint(name: str, scope: Scope) -> str | None:
-    """The hint for what is called by its name, and is no value by itself."""
+    """The hint for the name of a macro, which can only be called."""
     macro = scope.globals.macros.get(name)
     return None if macro is None else f"it is a macro, which is called: `{name}({', '.join(macro.params)})`"
 
 
 def _field_hint(name: str, scope: Scope) -> str | None:
-    """The hint for a field without the variable that has it."""
+    """The hint for a field that is written without its variable."""
     for variable, bound in scope.variables.items():
         t = bound.type if isinstance(bound, Term) else None
         row = t.item if isinstance(t, ty.BagType) else t
@@ -209,14 +209,14 @@ def _union(bags: Sequence[Term]) -> Term:
 
 
 def _type(written: syntax.TypeExpr, inner: syntax.Expr, scope: Scope) -> ty.Type:
-    """The type that a value is taken as; in SQL an `as` gives it a name."""
+    """The type after an `as`. For an unknown one, the hint considers that an `as` of SQL gives a name."""
     try:
         return resolve(written, scope.globals)
     except UserError as error:
         if not isinstance(written, syntax.NamedType) or is_type(written.name.lower(), scope.globals):
             raise
         before = inner.span.source.text[max(inner.span.start - 20, 0) : inner.span.start]
-        # Of `a + b as c` only `b` is taken as something.
+        # In `a + b as c` the `as` applies to `b` only.
         whole = re.search(r"[-+*/%=<>#]\s*\Z|\b(and|or|not|in)\s+\Z", before, re.IGNORECASE) is None
         named = f"`{written.name}: {inner.span.text if whole else '…'}`"
         if error.hint is None:
@@ -247,6 +247,6 @@ def _let(bindings: Sequence[tuple[syntax.Pattern, syntax.Expr]], body: syntax.Ex
         return with_function(value, scope, lambda found: _let(rest, body, scope.bind({name: found})))
     term = scope.translate(value)
     if isinstance(pattern, syntax.VarPattern) and isinstance(term, Lit) and term.type == ty.STRING:
-        return _let(rest, body, scope.bind({pattern.name: term}))  # a text stays known: it may stand beside a date
+        return _let(rest, body, scope.bind({pattern.name: term}))  # stays a constant, as it may be beside a date
     algebraic, names = take_apart(pattern, term.type, scope.globals)
     return Let(algebraic, term, _let(rest, body, scope.bind(names)))

@@ -56,7 +56,7 @@ def _no_field(expr: syntax.Field, record: ty.RecordType, scope: Scope) -> UserEr
 
 
 def _part_hint(expr: syntax.Field, t: ty.Type) -> str | None:
-    """The hint for a field of a tuple, whose parts have places and no names, and of what is in a list."""
+    """The hint for a field of a tuple, whose parts have no names, and for one of the elements of a list."""
     item = t.item if isinstance(t, ty.BagType | ty.ListType) else t
     if isinstance(t, ty.ListType) and isinstance(item, ty.RecordType) and item.field(expr.name) is not None:
         x = "y" if expr.expr.span.text == "x" else "x"

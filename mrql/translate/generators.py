@@ -1,4 +1,4 @@
-"""What stands after `from`, `some` and `all`: generators `p in e`, each of which sees the variables of those before it.
+"""Generators `p in e` after `from`, `some` and `all`, each of which sees the variables of those before it.
 
     {z | p ∈ e1, q ∈ e2, c, z ∈ e}  =  cMap(λp. cMap(λq. if c then e else {}, e2), e1)
 
@@ -23,7 +23,7 @@ from mrql.translate.scope import Scope
 
 @attrs.frozen
 class From:
-    """Translated generators: patterns with their sources, what the patterns match, and the scope behind them."""
+    """Translated generators: patterns with their sources, the bindings and conditions, and the scope behind them."""
 
     generators: tuple[tuple[Pattern, Term], ...]
     match: Match
@@ -31,7 +31,7 @@ class From:
 
 
 def translate_generators(generators: tuple[syntax.Generator, ...], scope: Scope, word: str = "from") -> From:
-    """Generators as patterns of the algebra; `word` is what an error says they stand after.
+    """Generators with patterns of the algebra; `word` is the keyword before them, for error messages.
 
     Raises: UserError where a source is no collection, or its elements do not have the form of the pattern.
     """

@@ -15,10 +15,10 @@ from mrql.translate.source_rows import found_row
 
 
 def handed_over(source: syntax.SourceExpr, kind: HandedOver, known: Globals) -> SourceSpec:
-    """The description of what a program hands over under the name that the source gives. Its type is written, or known
-    to the program.
+    """The description of a source that a program hands over by name. The type of its rows is written, or known to the
+    program.
 
-    Raises: UserError where it is the other kind of source, has no name, or arguments that are for files.
+    Raises: UserError where it is the other kind of source, has no name, or has arguments that are for files.
     """
     arguments = arguments_of(source, known)
     example = f"{kind.called}({source.format}, {kind.example}, …)"
@@ -41,7 +41,7 @@ def handed_over(source: syntax.SourceExpr, kind: HandedOver, known: Globals) -> 
         format=kind.format,
         path=name.value,
         row=ty.UNIT,
-        # A view of it may be made for insertions only; nothing of that is said here.
+        # Only the program knows whether a view is for insertions only.
         tagged=kind.stream,
         span=source.span,
     )

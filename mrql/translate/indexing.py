@@ -1,12 +1,12 @@
 """Ranges and parts of collections.
 
     a..b, a...b    the list of the integers from a to b, both of them included; empty where b < a
-    e[i]           the element of a list that i others stand before
-    e[i:j]         the elements of a list from the i-th to the j-th, both included, as far as there are any
+    e[i]           the element of a list at index i, from 0 on
+    e[i:j]         the elements of a list from index i to index j, both included, as far as there are any
     m[key]         the v of the one pair (key, v) in a bag:  only({v | (k, v) ∈ m, k = key})
 
-An element that is not there is an error of the data, and so is a key that no pair has, or more than one; what is
-missing under a missing index or key is missing. Where m is made from streams, the equality is a join key.
+An index out of range is an error of the data, and so is a key that no pair has, or more than one; the value at a
+missing index or key is missing. Where m is made from streams, the equality is a join key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mrql.algebra.types import Type
 
 
 def integers(low: Term, high: Term, expr: syntax.RangeExpr, hint: str | None) -> Term:
-    """`a..b`: a list of longs; the hint is for an end that is none.
+    """`a..b`: a list of longs; the hint is for an end that is no integer.
 
     Raises: UserError where an end is no integer.
     """
@@ -33,9 +33,9 @@ def integers(low: Term, high: Term, expr: syntax.RangeExpr, hint: str | None) ->
 
 
 def index(collection: Term, key: Term, expr: syntax.Index, names: Names, hint: str | None) -> Term:
-    """`e[i]`: of a list by its place, of a bag of pairs by its key; the hint is for a place or a key that is none.
+    """`e[i]`: an element of a list by index, or of a bag of pairs by key; the hint is for an index or key that is none.
 
-    Raises: UserError where there is nothing to look up so.
+    Raises: UserError where `e` is neither a list nor a bag of pairs, or the index or key does not fit.
     """
     match collection.type:
         case ty.ListType():
@@ -57,7 +57,7 @@ def index(collection: Term, key: Term, expr: syntax.Index, names: Names, hint: s
 
 
 def _index_hint(expr: syntax.Index, t: Type) -> str | None:
-    """The hint for what has parts, but none that are looked up so."""
+    """The hint for a value that has no index or key, such as a record or a tuple."""
     written, key = expr.expr.span.text, expr.index
     match t:
         case ty.RecordType() if isinstance(key, syntax.StringLit) and t.field(key.value) is not None:
@@ -69,7 +69,7 @@ def _index_hint(expr: syntax.Index, t: Type) -> str | None:
 
 
 def _list_hint(written: str, t: Type) -> str | None:
-    """The hint for what is taken for a list."""
+    """The hint for a bag or a string that is used like a list."""
     match t:
         case ty.BagType():
             return "a bag has no order: `order by` makes a list of it"

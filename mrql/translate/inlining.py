@@ -1,12 +1,12 @@
-"""Functions that are named, handed to other functions, returned, or called where they are written.
+"""Inlining of functions that are named, passed to other functions, returned, or called where they are written.
 
-A function is no value of the algebra: it is gone when the query is typed. A call becomes the function's body, with the
+A function is no value of the algebra: the translation eliminates it. A call becomes the function's body, with the
 parameters bound to the arguments, in the scope that the function was written in:
 
     (\\(x, y). e)(a, b)   =   let x = a in let y = b in e
 
-so that a function can be called with functions and can return one. What is called is followed to where it is written;
-no condition chooses between two functions.
+so that a function can be called with functions and can return one. The function of a call is found by following names
+and calls to where it is written; no condition chooses between two functions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOWHERE = Span(Source("", ""), 0, 0)
 NO_FUNCTION = "this is called, and is no function"
 
 Use = Callable[[Closure, Scope], Term]
-"""What is made of a function's body in the scope of a call."""
+"""Makes a term from a function, in a scope in which its parameters are bound."""
 
 
 def is_function(expr: syntax.Expr, scope: Scope) -> bool:
@@ -63,7 +63,7 @@ def with_function(expr: syntax.Expr, scope: Scope, use: Callable[[Closure], Term
 
 
 def named(name: str, scope: Scope) -> Closure | None:
-    """The function that a name stands for at a place: one that is bound there, or a definition."""
+    """The function that a name stands for in a scope: one that is bound there, or a definition."""
     match scope.lookup(name):
         case Closure() as closure:
             return closure
@@ -90,7 +90,7 @@ def named(name: str, scope: Scope) -> Closure | None:
 
 
 def call(expr: syntax.Call | syntax.Apply, scope: Scope) -> Term:
-    """The value of a call.
+    """The term of a call.
 
     Raises: UserError where the arguments do not fit the function.
     """
@@ -98,7 +98,7 @@ def call(expr: syntax.Call | syntax.Apply, scope: Scope) -> Term:
 
 
 def apply(closure: Closure, args: Sequence[Term], span: Span) -> Term:
-    """The value of a function at terms.
+    """The term of a function applied to terms.
 
     Raises: UserError where they do not fit the function.
     """
@@ -152,7 +152,7 @@ _Parameter = tuple[syntax.Pattern, syntax.TypeExpr | None]
 def _bound(
     closure: Closure, inner: Scope, args: Sequence[tuple[_Parameter, syntax.Expr]], outer: Scope, use: Use
 ) -> Term:
-    """`let p = e in … body`, where a parameter that is a function is known by its name only."""
+    """`let p = e in … body`, where an argument that is a function is bound in the scope, without a `let`."""
     if not args:
         return use(closure, inner)
     ((pattern, written), arg), *rest = args
@@ -168,7 +168,7 @@ def _bound(
 def _let(
     pattern: syntax.Pattern, written: syntax.TypeExpr | None, value: Term, span: Span, scope: Scope
 ) -> tuple[Callable[[Term], Term], Scope]:
-    """What puts `let p = e in` before a body, and the scope of the body."""
+    """A function that puts `let p = e in` before a body, and the scope of the body."""
     if written is not None:
         value = coerce(value, resolve(written, scope.globals), span, "the argument")
     algebraic, names = take_apart(pattern, value.type, scope.globals)

@@ -1,10 +1,10 @@
-"""Values of type `any`, which are JSON: their members and elements, and how they meet values of other types.
+"""Values of type `any`, which are JSON: their members and elements, and equality with values of other types.
 
     e.A                 member(e, "A"): missing where there is none
     from x in e         x in e as [any]
     e = 3, "a" in e.T   e = (3 as any), ("a" as any) in (e.T as [any])
 
-An order is only among values of one type: `e as long < 3`.
+JSON values have no order: a comparison needs a cast, as in `e as long < 3`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def member(value: Term, name: str) -> Term:
 
 
 def as_collection(term: Term) -> Term:
-    """A JSON value as the list of its elements, where a collection is asked for."""
+    """A JSON value as the list of its elements, where a collection is required; any other term as it is."""
     return Cast(term, ty.ListType(ty.ANY), span=term.span) if term.type == ty.ANY else term
 
 
 def met(op: syntax.BinaryOp, left: Term, right: Term) -> tuple[Term, Term]:
-    """Two sides of an equality, or of `in`, where one is JSON: the other one as JSON too."""
+    """The two sides of an equality or of `in`; if one is JSON, the other one as JSON, too."""
     if op in EQUALITIES:
         return _as_json(left, right.type), _as_json(right, left.type)
     if op is syntax.BinaryOp.IN:

@@ -1,4 +1,4 @@
-"""The functions that there are without a program's own, by all their names."""
+"""The built-in functions, by all their names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from mrql.translate.collection_functions import DERIVED
 LIBRARY: dict[str, Function] = {
     name: function for kind in fn.LIBRARY.values() for function in kind for name in (function.name, *function.also)
 }
-"""Those of the algebra."""
+"""The functions of the algebra."""
 
 BUILT_IN: tuple[str, ...] = (*AGGREGATIONS, *LIBRARY, *DERIVED, "distinct")

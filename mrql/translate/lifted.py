@@ -1,4 +1,4 @@
-"""The likely mistake after `group by`: a variable of the `from` is a bag there, and no longer one value."""
+"""Hints for a likely mistake after `group by`: a variable of the `from`, which is a bag there, is used as one value."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Fits: TypeAlias = Callable[[ty.Type], bool]
 
 
 def any_type(element: ty.Type) -> bool:
-    """What fits where any one value does."""
+    """Accepts elements of every type."""
     return True
 
 
 def lifted_hint(expr: syntax.Expr, operands: Sequence[Term | None], scope: Scope, fits: Fits = any_type) -> str | None:
-    """The hint where one of the operands of an expression, which is one value, is the bag of a group.
+    """The hint where an operand of an expression should be one value, and is the bag of a group.
 
     The operands are the terms of the first parts of the expression; None for one that may well be a bag.
     """
     parts = [(part, term) for part, term in zip(syntax.children(expr), operands, strict=False) if term is not None]
     found = branch_hint([part for part, _ in parts], [term for _, term in parts], scope, fits)
-    # What a macro is given is no part of its text.
+    # In the body of a macro there is no group: its text does not show the arguments, and is not repeated.
     by_row = scope.group is not None and not any(_is_of_all_rows(part, term, scope) for part, term in parts)
     each = f"; the values of each row are `collect({expr.span.text})`" if by_row else ""
     return None if found is None else f"{found}{each}"
 
 
 def _is_of_all_rows(part: syntax.Node, term: Term, scope: Scope) -> bool:
-    """Whether an expression is one value that is made of all rows of the group: it has none in each."""
+    """Whether an expression is one value computed from all rows of the group, and so has none for each row."""
     uses_rows = scope.group is not None and isinstance(part, syntax.Expr) and names_in(part) & scope.group.names
     return bool(uses_rows) and not ty.is_collection(term.type)
 
@@ -57,7 +57,7 @@ def bag_hint(part: syntax.Node, term: Term, scope: Scope, fits: Fits = any_type)
 
 
 def _aggregation(element: ty.Type) -> str:
-    """One that takes such elements."""
+    """An aggregation that takes elements of a type."""
     if element == ty.BOOL:
         return "some"
     return "max" if ty.is_ordered(element) and not ty.is_document(element) else "count"

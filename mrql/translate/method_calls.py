@@ -1,4 +1,4 @@
-"""Functions written behind what they take, as methods are elsewhere: `s.upper()`, and what to write here."""
+"""Hints for functions that are called like methods of other languages, as in `s.upper()`."""
 
 from __future__ import annotations
 

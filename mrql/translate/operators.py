@@ -62,7 +62,7 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
             if isinstance(left.type, ty.BagType | ty.ListType) and type(left.type) is type(right.type):
                 alike = "no type has the elements of both: bring them into one, as by `x as string`"
             found = branch_hint((expr.left, expr.right), (left, right), scope)
-            if expr.op is syntax.BinaryOp.ADD:  # of numbers, or of texts
+            if expr.op is syntax.BinaryOp.ADD:  # which also adds numbers and strings
                 found = lifted_hint(expr, [left, right], scope)
             hint = found or alike
             raise UserError(f"`{expr.op.value}` of {left.type} and {right.type}", expr.span, hint)
@@ -89,7 +89,7 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
 
 
 def _no_null_beside(expr: syntax.Binary) -> None:
-    """Raises: UserError for `e = null` and its like, which hold of no value: somebody asks if there is one."""
+    """Raises: UserError for a comparison with `null`, which is never true; `is_null` is what is meant."""
     if expr.op not in BINARY or BINARY[expr.op].name not in COMPARISONS:
         return
     for null, other in ((expr.left, expr.right), (expr.right, expr.left)):
@@ -100,22 +100,22 @@ def _no_null_beside(expr: syntax.Binary) -> None:
 
 
 def _digits_of_its_own(side: Term, other: Term) -> Term:
-    """An integer beside a decimal has the digits that it is written with, where it is a constant, and not those of any
-    `int`."""
+    """An integer constant beside a decimal as a decimal of the digits that it is written with, not of those of any
+    `int`; any other side as it is."""
     if isinstance(other.type, ty.DecimalType) and isinstance(side, Lit) and isinstance(side.value, int):
         return decimal(Decimal(side.value), side.span) if side.type in (ty.INT, ty.LONG) and side.span else side
     return side
 
 
 def _within_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
-    """The hint for a text that is looked for in another one."""
+    """The hint for `in` between two strings."""
     if [side.type for side in sides] != [ty.STRING, ty.STRING]:
         return None
     return f"of texts it is `contains({expr.right.span.text}, {expr.left.span.text})`"
 
 
 def _text_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
-    """The hint for a text that something else is added to, or that is taken several times."""
+    """The hint for a string that is added to another type, or multiplied by an integer."""
     types = [side.type for side in sides]
     if expr.op is syntax.BinaryOp.MULTIPLY and ty.STRING in types and any(map(ty.is_integral, types)):
         text, times = (expr.left, expr.right) if types[0] == ty.STRING else (expr.right, expr.left)
@@ -139,7 +139,7 @@ def _comparison_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
 
 
 def _time_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
-    """The hint for dates and timestamps that are reckoned with as if they were numbers."""
+    """The hint for dates and timestamps that are added, subtracted or compared like numbers."""
     types = [side.type for side in sides]
     times = [t for t in types if t in (ty.DATE, ty.TIMESTAMP)]
     a, b = expr.left.span.text, expr.right.span.text

@@ -1,4 +1,4 @@
-"""Functions, values and types by the names that they have in SQL, in Spark or in Python, and what to write here."""
+"""Functions, values, types, options and formats by their names in SQL, Spark or Python, and what to write here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _said(here: str) -> str:
 
 
 def _here(*written: tuple[str, str]) -> Mapping[str, str]:
-    """The hint by each name, in small letters."""
+    """The hints by names in lower case."""
     return {name: _said(here) for names, here in written for name in names.split()}
 
 
@@ -37,7 +37,7 @@ CASTS_HERE: Mapping[str, str] = {
     "real": "float",
     "boolean": "bool",
 }
-"""Types that are called as functions elsewhere, by the names that they have there, in small letters."""
+"""Types that other systems use as functions, by their names there in lower case."""
 
 HERE = _here(
     ("mean average", "`avg(e)`"),
@@ -239,4 +239,4 @@ FORMATS_HERE = _here(
     ("avro excel xls xlsx sqlite sqlite3 duckdb mysql mongodb feather arrow pickle yaml protobuf", _EXPORTED),
     ("hudi", "`source(delta, …)` or `source(iceberg, …)` for a table with a log"),
 )
-"""Formats and connectors of others."""
+"""Formats and connectors of other systems."""

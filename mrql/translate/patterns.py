@@ -1,4 +1,4 @@
-"""Patterns of the language, as patterns of the algebra plus what those cannot say.
+"""Patterns of the language, as patterns, projections and conditions of the algebra.
 
 The algebra's patterns take tuples apart and cannot fail. A record pattern becomes projections; a constant, a
 repeated name, or the number of elements of a list becomes a condition.
@@ -31,13 +31,13 @@ from mrql.translate.time_constants import beside
 
 @attrs.define
 class Match:
-    """What matching a pattern gives: names with their values, and the conditions under which it matches."""
+    """The result of matching a pattern: names with their values, and the conditions under which it matches."""
 
     bindings: dict[str, Term] = attrs.Factory(dict)
     conditions: list[Term] = attrs.Factory(list)
 
     def name(self, name: str, value: Term, known: Globals, span: Span) -> None:
-        """Binds a name; a name that is there already must have an equal value."""
+        """Binds a name; if it is bound already, the values must be equal."""
         if name in self.bindings:
             self.conditions.append(equal(self.bindings[name], value, known, span))
         else:
@@ -88,10 +88,10 @@ def match_pattern(pattern: syntax.Pattern, t: Type, known: Globals, match: Match
 
 
 def take_apart(pattern: syntax.Pattern, t: Type, known: Globals) -> tuple[Pattern, Mapping[str, Term]]:
-    """The algebra's pattern for the values of a type, and what the names in it stand for. What is missing has missing
+    """The algebra's pattern for the values of a type, and the terms of the names in it. A missing value has missing
     parts.
 
-    Raises: UserError where a value may not fit.
+    Raises: UserError where a value may not match.
     """
     match = Match()
     algebraic = match_pattern(pattern, t, known, match)
@@ -147,7 +147,7 @@ def _list(items: tuple[syntax.Pattern, ...], span: Span, t: Type, known: Globals
 def _constructor(
     name: str, args: tuple[syntax.Pattern, ...], span: Span, t: Type, known: Globals, match: Match
 ) -> Pattern:
-    """`C(p, …)`: a condition on the field that names the constructor, and the patterns against what it holds."""
+    """`C(p, …)`: a condition on the field that names the constructor, and the patterns against its arguments."""
     found = known.constructors.get(name)
     if found is None:
         raise Scope(known).unknown("constructor", name, known.constructors, span)

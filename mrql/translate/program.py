@@ -1,4 +1,4 @@
-"""A whole query file, typed: its sources, and the expressions whose answers are wanted."""
+"""A typed query file: its sources, and the expressions whose answers are wanted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mrql.algebra.types import Type
 
 @attrs.frozen
 class CompiledExpression:
-    """An expression of a program whose answer is wanted: to be shown, or to be written to a target."""
+    """An expression of a program whose answer is to be shown, or to be written to a target."""
 
     term: Term
     span: Span
@@ -30,7 +30,7 @@ class CompiledExpression:
 class Program:
     """A typed program: its queries in order, and every source that they may read, by name.
 
-    What is `stored` stands in the queries as it is written; it may be evaluated once for all of them.
+    The terms that are `stored` are parts of the queries that name them; each may be evaluated once for all of these.
     """
 
     queries: tuple[CompiledExpression, ...]
@@ -39,16 +39,16 @@ class Program:
 
     @property
     def shrinking(self) -> frozenset[str]:
-        """The streams from which rows may be taken away."""
+        """The streams from which rows may be deleted."""
         return frozenset(name for name, spec in self.sources.items() if spec.shrinks)
 
     @property
     def keyed(self) -> dict[str, RowKey]:
-        """The streams of which a row replaces the one with its key."""
+        """The streams with a key, in which a row replaces the one with the same key."""
         return {name: spec.key for name, spec in self.sources.items() if spec.key is not None}
 
     @property
     def consistent(self) -> frozenset[str]:
-        """Those of them that take away only what is there, which need not be looked up: logs of changes do, and tables
-        with a log."""
+        """The streams that delete only rows that are there, so that these need not be looked up: logs of changes, and
+        tables with a log."""
         return frozenset(name for name, spec in self.sources.items() if spec.is_log)

@@ -1,11 +1,11 @@
-"""`import` of Python callables, and `parser`s, which are callables that make rows of lines.
+"""`import` of Python callables, and `parser`s, which are callables from lines to rows.
 
     import "stats.robust:median" as med({double}): double;
     import clean(string): string, words from "texts";
     import "texts";
 
-A module is looked for beside the query file, and then wherever Python looks. A type that is not written is that of the
-annotations. Importing a module runs it; its callables are called only for rows.
+A module is looked for beside the query file, and then wherever Python looks. A type that is not written is taken from
+the annotations. Importing a module runs it; its callables are called only for rows.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ WHERE = "modules are looked for beside the query file, and then wherever Python 
 
 
 def must_be_allowed(what: str, span: Span, known: Globals) -> None:
-    """What a query file names in Python is run, with all that whoever runs it may do.
+    """Checks that the query may name Python code, which runs with all rights of the user.
 
-    Raises: UserError where the command was not told to.
+    Raises: UserError where it may not.
     """
     if not known.may_import:
         hint = "with --allow-import it does; say so of files that you trust"
@@ -116,14 +116,14 @@ def call(function: Imported, args: Sequence[Term], expr: syntax.Call) -> Term:
 
 
 def lines_of(source: syntax.SourceExpr) -> tuple[syntax.SourceArg, ...]:
-    """What the source of the lines is given: all but the type of the rows."""
+    """The arguments for the source of the lines: all but the type of the rows."""
     return tuple(arg for arg in source.args if not isinstance(arg, syntax.TypeArg))
 
 
 def parsed(source: syntax.SourceExpr, lines: Term, known: Globals) -> Term:
     """The rows of a source with a parser of its own: `{r | l ∈ lines, r ∈ parser(l)}`.
 
-    Raises: UserError where the parser is not found, or takes no line to a list of rows.
+    Raises: UserError where the parser is not found, or does not take a string to a collection of rows.
     """
     statement = known.parsers[source.format]
     module, colon, attribute = statement.target.rpartition(":")
@@ -159,7 +159,7 @@ _TYPES: dict[Any, Type] = {
 
 
 def _annotated(function: Callable[..., Any], written: syntax.ImportedFunction) -> Exact:
-    """The type that the annotations of a callable say.
+    """The signature that the annotations of a callable give.
 
     Raises: UserError where one is missing, or has no counterpart.
     """
@@ -189,7 +189,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """The parameters that have no default; None where a callable does not tell."""
+    """The positional parameters without a default; None where a callable has no signature."""
     try:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

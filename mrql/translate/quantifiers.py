@@ -6,9 +6,9 @@
     exists(e)           count({1 | y ∈ e}) > 0
     some(e), all(e)     some y in e: y, and all y in e: y
 
-Counts have an inverse, so that a witness that is deleted is taken back, and an equality in `c` is a join key like one
-in a `where`. A missing condition is neither a witness nor a violation: aggregations skip missing values. A comparison
-with null is false, so that null is in no collection.
+Counts have an inverse, so that a deleted witness is subtracted, and an equality in `c` is a join key like one in a
+`where`. A missing condition is neither a witness nor a violation: aggregations skip missing values. A comparison with
+null is false, so that null is in no collection.
 
 *Source*: [MRQL] §6, which nests such conditions as aggregations.
 """
@@ -33,12 +33,12 @@ NO_WITNESS = Empty(ty.BagType(ty.LONG))
 
 
 def is_some(witnesses: Term, span: Span) -> Term:
-    """Whether there is a witness, of a bag with a 1 for each."""
+    """Whether there is a witness, given a bag with a 1 for each."""
     return Prim(GT, (Reduce(SUM, witnesses), Lit(0, ty.LONG)), span=span)
 
 
 def is_none(violations: Term, span: Span) -> Term:
-    """Whether there is no violation, of a bag with a 1 for each."""
+    """Whether there is no violation, given a bag with a 1 for each."""
     return Prim(EQ, (Reduce(SUM, violations), Lit(0, ty.LONG)), span=span)
 
 
@@ -65,7 +65,7 @@ def none(collection: Term, names: Names, span: Span) -> Term:
 
 
 def member(item: Term, collection: Term, known: Globals, span: Span, hint: str | None = None) -> Term:
-    """`x in e`; the hint is for an `e` in which there is no `x`.
+    """`x in e`; the hint is for an `e` that cannot contain `x`.
 
     Raises: UserError where `e` is no collection, or one whose elements cannot be equal to `x`.
     """
@@ -81,7 +81,7 @@ def member(item: Term, collection: Term, known: Globals, span: Span, hint: str |
 def quantified(expr: syntax.Quantified, scope: Scope) -> Term:
     """`some p in e, …: c` and `all p in e, …: c`.
 
-    Raises: UserError where the condition is no bool, and for the faults of the generators.
+    Raises: UserError where the condition is no bool, and for errors in the generators.
     """
     word = expr.kind.value
     origin = translate_generators(expr.generators, scope, word)

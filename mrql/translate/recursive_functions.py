@@ -1,10 +1,10 @@
 """Functions that call themselves, directly or through others.
 
-A function that does not is its body, put in the place of each call. One that does stays a function: a body over its
-parameters, which calls it. Those that call each other form a group, and are typed together as soon as the last of them
-is defined.
+A function that does not call itself is replaced by its body at each call. One that does stays a function: a body over
+its parameters, which calls it. Functions that call each other form a group, and are typed together as soon as the last
+of them is defined.
 
-What a body reads of streams and tables becomes a parameter of all functions of the group, so that a body is a term over
+The streams and tables that a body reads become parameters of all functions of the group, so that a body is a term over
 its parameters alone:
 
     function below(n: long): {long} { if n = 0 then {} else S union below(n - 1) }
@@ -32,7 +32,7 @@ from mrql.translate.scope import Globals, Scope
 
 
 def foresee(statements: Iterable[syntax.Statement], known: Globals) -> None:
-    """Notes the functions of a file before its statements are gone through: the first may call the last."""
+    """Notes what the functions of a file call before its statements are translated: the first may call the last."""
     for statement in statements:
         match statement:
             case syntax.FunctionDef(name, params, _, body):
@@ -45,7 +45,7 @@ def foresee(statements: Iterable[syntax.Statement], known: Globals) -> None:
 
 
 def group_of(name: str, known: Globals) -> frozenset[str]:
-    """The functions that call each other with this one: none where it does not call itself."""
+    """The functions that are mutually recursive with this one, with itself; none where it does not call itself."""
     below = _reached(name, known.calls)
     if name not in below:
         return frozenset()
@@ -53,7 +53,7 @@ def group_of(name: str, known: Globals) -> frozenset[str]:
 
 
 def written_within(name: str, known: Globals) -> bool:
-    """Whether what is written out in the place of its name has itself as a part."""
+    """Whether a named lambda, which is replaced by its body, contains a call of itself, directly or through others."""
     inlined = {other: calls for other, calls in known.calls.items() if other not in known.functions}
     return name in _reached(name, inlined)
 
@@ -71,7 +71,7 @@ def _calls(node: syntax.Node) -> frozenset[str]:
 
 
 def _reached(name: str, calls: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """What is called by a function, or by what it calls."""
+    """The functions that a function calls, directly or through others."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -83,9 +83,9 @@ def _reached(name: str, calls: Mapping[str, frozenset[str]]) -> frozenset[str]:
 
 
 def define(group: frozenset[str], known: Globals) -> None:
-    """Types functions that call each other, once all of them are there.
+    """Types the functions of a group, once all of them are defined.
 
-    Raises: UserError where a body has no type, or another one than it is said to have.
+    Raises: UserError where a body has no type, or another one than the declared result.
     """
     statements = [known.functions[name] for name in sorted(group) if name in known.functions]
     if any(name in known.calls and name not in known.functions and name not in _others(known) for name in group):
@@ -106,7 +106,7 @@ def define(group: frozenset[str], known: Globals) -> None:
 
 
 def _written(definition: Definition) -> str:
-    """A function as it is told from others: a checkpoint has a digest of that."""
+    """The text of a function that distinguishes it from others: a checkpoint has a digest of it."""
     params = ", ".join(f"{param.name}: {show_type(param.type)}" for param in definition.params)
     return f"{definition.name}({params}): {show_type(definition.result)} = {show(definition.term)}"
 
@@ -121,7 +121,7 @@ def _declared(statement: syntax.FunctionDef, known: Globals) -> Definition:
 
 
 def _shown(name: str) -> str:
-    """The name of a function in terms, where the library has its own."""
+    """The name of a function in terms, which differs from the names of the library."""
     return f"{name}'" if name in fn.FUNCTIONS else name
 
 
@@ -134,7 +134,7 @@ def _sources(definitions: Iterable[Definition]) -> dict[str, Stream]:
 
 
 def _with_sources(definitions: Iterable[Definition], sources: Mapping[str, Stream], known: Globals) -> None:
-    """Makes the sources that functions read their parameters."""
+    """Turns the sources that functions read into further parameters of them."""
     more = {name: PVar(known.names.fresh(name), source.type) for name, source in sorted(sources.items())}
     for found in definitions:
         shown = known.recursive[found.name].name

@@ -9,8 +9,8 @@ true, and n steps at most: the flag stands beside each element of a collection, 
     repeat x = e step {(v, b), …}     cMap(λ(v, _). {v}, repeat(λz. s[{v | (v, _) ∈ z}/x] while some of the flags in z,
                                                                 n, {(v, true) | v ∈ e}))
 
-and of the parts of a tuple each may have its own. What goes from step to step is of the least type that holds the
-first value and the values of all steps: `{}` takes its type from the step, and numbers widen.
+and each part of a tuple may have its own. The value that goes from step to step has the least type that holds the first
+value and the values of all steps: `{}` takes its type from the step, and numbers widen.
 
 *Source*: [MRQL] §5 (repeat).
 """
@@ -35,7 +35,7 @@ from mrql.translate.patterns import take_apart
 from mrql.translate.scope import Scope
 
 WIDENED_MAX_TIMES = 20
-"""A type widens no more often than this, if it does not grow without end."""
+"""The largest number of widenings of a type; one that is widened more often grows without end."""
 
 TRUE = Lit(True, ty.BOOL)
 
@@ -43,7 +43,7 @@ TRUE = Lit(True, ty.BOOL)
 def repeat(expr: syntax.Repeat, scope: Scope) -> Term:
     """The term of a loop.
 
-    Raises: UserError where the pattern does not take every value, the limit is no integer, or a step does not fit what
+    Raises: UserError where the pattern does not match every value, the limit is no integer, or a step does not fit what
     the loop began with.
     """
     source = scope.translate(expr.init)
@@ -69,7 +69,7 @@ def repeat(expr: syntax.Repeat, scope: Scope) -> Term:
 
 
 def _typed_step(expr: syntax.Repeat, first: Type, scope: Scope) -> tuple[Type, Pattern, Term, Flags]:
-    """The type that goes from step to step, the pattern and the step over it, and the flags of the step."""
+    """The type of the value that goes from step to step, the pattern and the step for it, and the flags of the step."""
     carried = first
     for _ in range(WIDENED_MAX_TIMES):
         pattern, names = take_apart(expr.pattern, carried, scope.globals)
@@ -85,7 +85,7 @@ def _typed_step(expr: syntax.Repeat, first: Type, scope: Scope) -> tuple[Type, P
 
 
 def _fitted(term: Term, wanted: Type, span: Span, what: str) -> Term:
-    """The term widened to a type, a tuple part by part: what a loop carries is a tuple of collections."""
+    """The term widened to a type, a tuple part by part, as what a loop carries may be a tuple of collections."""
     if isinstance(term, Tup) and isinstance(wanted, ty.TupleType) and term.type != wanted:
         parts = zip(term.items, wanted.items, strict=True)
         return Tup(tuple(_fitted(item, t, item.span or span, what) for item, t in parts), span=term.span)
@@ -179,7 +179,8 @@ def _mapped(collection: Term, names: Names, f: Callable[[Term], Term]) -> Term:
 
 
 def _flags(carried: Type, step: Type, *, takes_apart: bool) -> tuple[Type, Flags] | None:
-    """The type that holds what the loop carries and what a step gives, and where the step has flags."""
+    """The type that holds what the loop carries and what a step gives, and where the step has flags; None if there is
+    none."""
     joined = ty.join_types(carried, step)
     if joined is not None:
         return joined, NONE

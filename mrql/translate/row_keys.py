@@ -1,4 +1,4 @@
-"""`key(…)` and `version(…)` of a stream: a row replaces the one with its key, unless that is later."""
+"""`key(…)` and `version(…)` of a stream: a row replaces the one with the same key, unless that has a later version."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mrql.translate.source_arguments import Arguments
 
 
 def with_key(spec: SourceSpec, arguments: Arguments) -> SourceSpec:
-    """The description of a stream with its key, where it is given one.
+    """The description of a stream with its key, if it has one.
 
-    Raises: UserError where it has no such fields, or does not stream.
+    Raises: UserError where the rows do not have such fields, the source is static, or a version has no key.
     """
     key, version = arguments.key, arguments.version
     if key is None:
@@ -39,7 +39,7 @@ def with_key(spec: SourceSpec, arguments: Arguments) -> SourceSpec:
 
 
 def _field_name(given: syntax.Expr, example: str) -> str:
-    """Raises: UserError where it is no name of a field."""
+    """Raises: UserError where an argument is not the name of a field."""
     if isinstance(given, syntax.Name):
         return given.name
     raise UserError("what is named here is a field of the rows", given.span, f"{example}, say")

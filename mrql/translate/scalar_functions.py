@@ -1,4 +1,4 @@
-"""Scalar functions, of the library and behind the operators, applied to arguments."""
+"""Application of scalar functions: those of the library, and those of the operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ ROUND = fn.FUNCTIONS["round"]
 def apply(
     function: Function, args: Sequence[Term], span: Span, shown: str | None = None, hint: str | None = None
 ) -> Term:
-    """A scalar function applied; the error says what it takes, with a hint."""
+    """A scalar function applied to arguments; `shown` and `hint` are its name and the hint in an error.
+
+    Raises: UserError where the arguments do not fit.
+    """
     args = taken_as_times(function, args)
     if function.type_rule([arg.type for arg in args]) is None:
         found = " and ".join(str(arg.type) for arg in args) or "nothing"
@@ -31,15 +34,15 @@ def apply(
     if function == ROUND and len(args) == 2 and isinstance(args[0].type, ty.DecimalType):
         return _rounded_decimal(args[0], args[1], span)
     fitted = zip(args, fn.argument_types(function, [arg.type for arg in args]), strict=True)
-    # What is empty, or missing, is of the type that it is taken for.
+    # Empty collections and missing values are of the type that the function expects.
     typed = tuple(coerce(arg, t, span, "") if isinstance(arg, Empty | Lit) and ty.NOTHING in ty.walk(arg.type) else arg
                   for arg, t in fitted)  # fmt: skip
     return Prim(function, typed, span=span)
 
 
 def _rounded_decimal(number: Term, digits: Term, span: Span) -> Term:
-    """`round(e, 2)` of a decimal: one of so many digits behind the point, or as many as it has, and one more before it,
-    as in Spark."""
+    """`round(e, 2)` of a decimal: a decimal with that many digits behind the point, or as many as it has if these are
+    fewer, and one more digit before it, as in Spark."""
     assert isinstance(number.type, ty.DecimalType)
     assert isinstance(digits, Lit)
     if digits.value < 0:
@@ -51,9 +54,9 @@ def _rounded_decimal(number: Term, digits: Term, span: Span) -> Term:
 
 
 def check_constants(function: Function, args: Sequence[Term], span: Span, shown: str | None = None) -> None:
-    """Some functions want a constant: a pattern, a unit, a number of digits.
+    """Checks the arguments that have to be constants: a pattern, a unit, a number of digits.
 
-    Raises: UserError where there is none, or one that means nothing.
+    Raises: UserError where one is no constant, or not a valid one.
     """
     wanted = [args[i] for i in function.constants if i < len(args)]
     for arg in wanted:

@@ -1,4 +1,4 @@
-"""What the names of a query stand for, at one place of its text."""
+"""Scopes: what the names of a query stand for at a place of its text."""
 
 from __future__ import annotations
 
@@ -47,31 +47,31 @@ Translate: TypeAlias = "Callable[[syntax.Expr, Scope], Term]"
 DeclareSource: TypeAlias = Callable[[syntax.SourceExpr, str | None], Term]
 RowOf: TypeAlias = Callable[[SourceSpec], Type]
 LISTED_MAX_FIELDS = 12
-"""How many fields a hint lists."""
+"""The largest number of fields that a hint lists."""
 NAME_MAX_CHARACTERS = 40
-"""How many characters a name has that a hint repeats."""
+"""The largest length of a name that a hint repeats."""
 NOTHING = Catalog()
-"""Where a query reads nothing but the streams that it is given."""
+"""The catalog of a query that reads nothing but the streams passed to it."""
 
 
 def unknown_row(spec: SourceSpec) -> Type:
-    """Where there are no files to find the type of rows in."""
+    """Raises: UserError, as there are no files in which to find the type of the rows."""
     raise UserError("the type of the rows is not given", spec.span, "add type(<id: long>), say")
 
 
 @attrs.frozen
 class Aggregation:
-    """An aggregation that a program defines: its monoid, and what takes an element into it."""
+    """An aggregation that a program defines: its monoid, and the function from an element to a value, if given."""
 
     fold: Fold
     unit: Closure | None
     sums: bool = False
-    """Whether it is a sum of numbers, part by part, of which each can be taken back."""
+    """Whether it adds numbers part by part, and has an inverse (`sums_by_part.py`)."""
 
 
 @attrs.frozen
 class Constructor:
-    """A constructor of a union: the record that it makes, what it takes, and the type if that is recursive."""
+    """A constructor of a union: the union's record type, the types of the arguments, and the recursive type, if any."""
 
     name: str
     union: RecordType
@@ -87,16 +87,16 @@ class Constructor:
 NODE = Constructor(xml_elements.NODE, xml_elements.UNION, xml_elements.PARTS.items, ty.XML)
 CDATA = Constructor(xml_elements.CDATA, xml_elements.UNION, (ty.STRING,), ty.XML)
 PREDEFINED = {constructor.name: constructor for constructor in (NODE, CDATA)}
-"""The constructors of XML, which there are until a program defines something of the name."""
+"""The constructors of XML, each defined until a program defines its name otherwise."""
 
 
 @attrs.frozen
 class GroupedVariables:
-    """What a select with `group by` knows about its groups: how to see their elements one by one.
+    """The variables of the groups of a select with `group by`, and how to range over the elements of a group.
 
-    `names` are the from-variables that no inner variable covers. `over` takes the scope of a place and a function
-    from that scope, with those variables standing for one element, to a term of a bag; it returns the bag over all
-    elements of the group. `keys` are the variables of the keys.
+    `names` are the from-variables that no inner variable hides. `over(place, body)` is the union of the bags that
+    `body` makes for all elements of the group: `body` takes the scope `place`, with those variables standing for one
+    element, to a term of a bag. `keys` are the variables of the keys.
     """
 
     names: frozenset[str]
@@ -104,29 +104,29 @@ class GroupedVariables:
     keys: frozenset[str]
 
     def without(self, names: frozenset[str]) -> GroupedVariables:
-        """The same at a place where names mean something else."""
+        """The same, without variables that are hidden by inner ones of these names."""
         return attrs.evolve(self, names=self.names - names, keys=self.keys - names)
 
 
 @attrs.frozen
 class Globals:
-    """What the statements of a program have defined so far, and the supply of fresh names."""
+    """The definitions of a program so far, the supply of fresh names, and the settings of the translation."""
 
     translate: Translate
-    """Translates an expression at a place (`Scope.translate`)."""
+    """Translates an expression in a scope (`Scope.translate`)."""
     declare_source: DeclareSource
-    """Makes a source known, under the name that it is given, if it is given one."""
+    """Declares a source, under its name if it has one, and returns its term."""
     values: dict[str, Term] = attrs.Factory(dict)
     closures: dict[str, Closure] = attrs.Factory(dict)
     types: dict[str, Type] = attrs.Factory(dict)
     functions: dict[str, syntax.FunctionDef] = attrs.Factory(dict)
     macros: dict[str, syntax.MacroDef] = attrs.Factory(dict)
     calls: dict[str, frozenset[str]] = attrs.Factory(dict)
-    """What each function and macro may call, also of those further down in a file."""
+    """The names that each function and macro may call, also for those that are defined further down in a file."""
     recursive: dict[str, Recursive] = attrs.Factory(dict)
     """The functions that call themselves."""
     sources: dict[str, tuple[Stream, ...]] = attrs.Factory(dict)
-    """What those of them read that read anything."""
+    """The sources that recursive functions read, for those that read any."""
     imported: dict[str, Imported] = attrs.Factory(dict)
     parsers: dict[str, syntax.ParserDef] = attrs.Factory(dict)
     aggregations: dict[str, Aggregation] = attrs.Factory(dict)
@@ -138,27 +138,27 @@ class Globals:
     names: Names = attrs.Factory(Names)
     effort: SizeBudget = attrs.Factory(SizeBudget)
     max_steps: int = LOOP_MAX_STEPS
-    """How many steps a loop without a limit may take."""
+    """The largest number of steps of a loop without a limit."""
     catalog: Catalog = NOTHING
-    """What there is to read from and to write to."""
+    """The formats and kinds of sources that the query may name."""
     row_of: RowOf = unknown_row
-    """Finds the type of the rows of a source in its files, where the query gives none."""
+    """Finds the type of the rows of a source for which the query gives none."""
     may_import: bool = True
-    """Whether code in Python may be named, which is run."""
+    """Whether the query may name Python code, which is then run."""
 
     @property
     def callables(self) -> tuple[dict[str, Any], ...]:
-        """The tables of what a program has defined and expressions call by its name."""
+        """The tables of the definitions that expressions call by name."""
         return self.functions, self.closures, self.macros, self.aggregations, self.constructors, self.imported
 
     @property
     def named(self) -> tuple[dict[str, Any], ...]:
-        """The tables of what names stand for."""
+        """The tables of all definitions."""
         return self.values, self.types, *self.callables, self.parsers
 
     def hide(self, name: str) -> None:
-        """Makes room for something that a program calls as a constructor of XML: elements are still taken apart by
-        paths, and a `case` cannot tell any more what it leaves out."""
+        """Drops a predefined constructor of XML, whose name a program defines. Paths still take elements apart, but a
+        `case` over elements is complete only with a branch that matches anything."""
         if name in PREDEFINED and self.constructors.get(name) == PREDEFINED[name]:
             del self.constructors[name]
             self.unions.pop(ty.XML, None)
@@ -166,7 +166,7 @@ class Globals:
 
 @attrs.frozen
 class Scope:
-    """The variables at a place, the expressions that a `group by` has named, and the functions being expanded."""
+    """The variables at a place, the keys of a `group by` with their terms, and the functions being expanded."""
 
     globals: Globals
     variables: Mapping[str, Binding] = attrs.Factory(dict)
@@ -175,16 +175,16 @@ class Scope:
     expanding: tuple[str, ...] = ()
 
     def translate(self, expr: syntax.Expr) -> Term:
-        """The term of an expression at this place.
+        """The term of an expression in this scope.
 
-        Each construct translates its parts by this, and knows nothing of the other constructs.
+        Each construct translates its parts by this method, and knows nothing of the other constructs.
 
         Raises: UserError at the first part that has no type.
         """
         return self.globals.translate(expr, self)
 
     def bind(self, bindings: Mapping[str, Binding]) -> Scope:
-        """The scope with more variables; a group-by key that mentions a rebound name is one no longer."""
+        """The scope with more variables, and without the group-by keys that mention a rebound name."""
         keys = tuple((e, t) for e, t in self.keys if not (set(bindings) & names_in(e)))
         group = self.group and self.group.without(frozenset(bindings))
         return attrs.evolve(self, variables={**self.variables, **bindings}, keys=keys, group=group)
@@ -194,7 +194,7 @@ class Scope:
         return Scope(self.globals, bindings, expanding=(*self.expanding, expanding))
 
     def key(self, expr: syntax.Expr) -> Term | None:
-        """What a group-by key written like this expression stands for."""
+        """The term of the group-by key that is written like this expression, if any."""
         return next((term for key, term in self.keys if key == expr), None)
 
     def lookup(self, name: str) -> Binding | None:
@@ -211,8 +211,8 @@ class Scope:
         elsewhere: str | None = None,
         otherwise: str | None = None,
     ) -> UserError:
-        """The error for a name that nothing has, with what is called so `elsewhere`, or the nearest name that something
-        has, or what it may be `otherwise`, if it is not too long to be a name."""
+        """The error for an unknown name. The hint is `elsewhere`, if given, or else the nearest candidate, or else a
+        list of the fields, if these are few, or else `otherwise`, if the name is not too long."""
         known = list(candidates)
         near = guess = did_you_mean(name, known)
         if what == "field" and near is None and len(known) <= LISTED_MAX_FIELDS:
@@ -223,7 +223,7 @@ class Scope:
 
 
 class UnknownName(UserError):
-    """A name that nothing has."""
+    """A name is unknown."""
 
     def __init__(self, what: str, name: str, span: Span, hint: str | None) -> None:
         super().__init__(f"unknown {what} `{name}`", span, hint)
@@ -231,14 +231,15 @@ class UnknownName(UserError):
 
 
 def nearest(name: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
-    """The one of some names that a name is likely to be a mistake for."""
+    """The known name that a name is most likely a misspelling of, if any."""
     alike = (other for other in known if other.lower() == name.lower())
     close = (other for other in difflib.get_close_matches(name, known, cutoff=cutoff) if _may_be_meant(name, other))
     return next(alike, None) or next(close, None)
 
 
 def _may_be_meant(name: str, other: str) -> bool:
-    """Whether one is the other with a few slips, or without some of its words: names that share an ending are many."""
+    """Whether one name is the other with a few typing errors, with its letters in another order, or without some of its
+    words; sharing an ending is not enough, as many names do."""
     words, others = (set(each.lower().split("_")) for each in (name, other))
     slips = 1 + max(len(name), len(other)) // 4
     has_swapped = len(name) > 2 and sorted(name.lower()) == sorted(other.lower())
@@ -246,7 +247,7 @@ def _may_be_meant(name: str, other: str) -> bool:
 
 
 def _distance(a: str, b: str) -> int:
-    """How many characters are put in, left out or changed between two words (Levenshtein)."""
+    """The number of characters to insert, delete or change between two words (Levenshtein)."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, start=1):
         before, row[0] = row[0], i
@@ -256,21 +257,21 @@ def _distance(a: str, b: str) -> int:
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str | None:
-    """The hint with that name."""
+    """The hint with the nearest known name, if any."""
     near = nearest(name, known)
     return None if near is None else f"did you mean `{near}`?"
 
 
 def foreign_field(name: str, record: ty.RecordType, span: Span) -> UserError | None:
-    """The error for a field that is there where the data come from, of a type that the language does not have; or one
-    that is not asked for."""
+    """The error for a field that the data have and the record type leaves out, as the language does not have its type,
+    or as it is a column of type `any`; None for any other field."""
     foreign = dict(record.left_out).get(name)
     if foreign is None:
         return None
     if foreign == str(ty.ANY):
         hint = f"`{name}: string` takes what is there as a text"
         return UserError(f"the column `{name}` is of type any, and is not read", span, hint)
-    if re.search(rf"\b{ty.BYTES}\b", foreign):  # at first, the language did not have them
+    if re.search(rf"\b{ty.BYTES}\b", foreign):  # old checkpoints leave out fields of this type
         message = f"the field `{name}`, of type {foreign}, was left out when the checkpoint was written"
         return UserError(message, span, "say with type(…) what is read, or start with a new checkpoint")
     hint = "make it a text or a number where the data come from; a query that leaves it alone is answered"

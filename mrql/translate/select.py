@@ -83,8 +83,8 @@ OrderKey: TypeAlias = tuple[syntax.Expr, bool]
 
 
 def _head(expr: syntax.Select, scope: Scope, inside: Iterable[Term], groups: Sequence[Term] = ()) -> Term:
-    """`{e}`, or `{(order key, e)}` when the select is ordered. Its variables are those of what is `inside`; `groups`
-    are the keys of its groups."""
+    """`{e}`, or `{(order key, e)}` when the select is ordered. The variables of the select are those of the terms
+    `inside`; `groups` are the keys of its groups."""
     head = scope.translate(expr.head)
     if expr.order is None:
         return Single(head, span=expr.head.span)
@@ -103,9 +103,10 @@ def _is_of_the_head(
     variables: frozenset[str],
     groups: Sequence[Term],
 ) -> None:
-    """Raises: UserError for a select distinct whose order is of what is not selected: equal values may have several."""
+    """Raises: UserError for a select distinct whose order depends on more than what is selected, so that equal values
+    may have several places in it."""
     if groups and all(_is_made_of(group, selected, variables) for group in groups):
-        return  # each group is there once, with an order of its own
+        return  # each group occurs once, with one order key
     for part, (written, _) in zip(key.items, order, strict=True):
         if not _is_made_of(part, selected, variables):
             text = written.span.text
@@ -115,7 +116,7 @@ def _is_of_the_head(
 
 
 def _parts(head: Term) -> Iterator[Term]:
-    """A value, and what it is made of: whoever has it has these, too."""
+    """A value and its parts, which are selected with it."""
     yield head
     match head:
         case Tup(items):
@@ -125,7 +126,7 @@ def _parts(head: Term) -> Iterator[Term]:
 
 
 def _is_made_of(term: Term, selected: Sequence[Term], variables: frozenset[str]) -> bool:
-    """Whether a term has one value where what is selected has."""
+    """Whether the selected terms determine the value of a term."""
     if any(alpha_equal(term, part) for part in selected):
         return True
     if isinstance(term, Var):
@@ -150,7 +151,7 @@ def _order_key(order: Sequence[OrderKey], scope: Scope) -> Tup:
 
 
 def _place(key: syntax.Expr) -> int | None:
-    """What in SQL is a place in the head."""
+    """The number that in SQL would be a position in the head, if the key is one."""
     return key.value if isinstance(key, syntax.IntLit) else None
 
 
@@ -161,7 +162,7 @@ def _order_keys(order: syntax.OrderBy, scope: Scope) -> list[OrderKey]:
 
 
 def _uninverted(key: syntax.Expr, descending: bool) -> Iterator[OrderKey]:
-    """`inv(e)` is the dialect's way to say `e desc`; a tuple with one in it is an order by each of its parts."""
+    """`inv(e)` is the dialect's notation for `e desc`; a tuple that contains one orders by each of its parts."""
     match key:
         case syntax.Call("inv", (inner,)):
             yield from _uninverted(inner, not descending)
@@ -173,7 +174,10 @@ def _uninverted(key: syntax.Expr, descending: bool) -> Iterator[OrderKey]:
 
 
 def _limit(limit: syntax.Expr, scope: Scope, within: Scope) -> Term:
-    """Raises: UserError where it names a variable of the select, and there is nothing else of that name."""
+    """The number of elements to keep.
+
+    Raises: UserError where it names a variable of the select, and there is nothing else of that name.
+    """
     try:
         return scope.translate(limit)
     except UnknownName as error:
@@ -201,8 +205,8 @@ def _finish(expr: syntax.Select, heads: Term, scope: Scope, within: Scope) -> Te
 
 
 def _is_meant_as_key(key: syntax.GroupKey) -> None:
-    """Raises: UserError for a select that has neither a name nor brackets: in a tuple of selects, the one behind
-    `group by x,` is read as a second key; and for a number, which is no place in the head."""
+    """Raises: UserError for a key that is a select without a name and brackets, as in a tuple of selects, where the one
+    behind `group by x,` is read as a second key; and for a number, which is no position in the head."""
     if key.pattern is None and (place := _place(key.expr)) is not None:
         problem = f"`group by {place}` is one group of all rows: a column is written, not counted"
         raise UserError(problem, key.span, "write the expression itself; one group of all rows is `group by k: 1`")

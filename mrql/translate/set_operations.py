@@ -3,10 +3,9 @@
     x except y     {v | (v, (xs, ys)) ∈ coGroup({(v, ()) | v ∈ x}, {(v, ()) | v ∈ y}), _ ∈ xs, count(ys) = 0}
     x intersect y  {v | (v, (xs, ys)) ∈ coGroup({(v, ()) | v ∈ x}, {(v, ()) | v ∈ y}), _ ∈ xs, count(ys) > 0}
 
-Each element of x that is kept is kept as often as it occurs in x. The keys of a coGroup are compared as those of a
-group-by, so that here a missing value is an element like any other. What is stored is a number for each element on
-either side, and a batch looks at the elements that it brings or takes. The result is a bag, also of lists, as that
-of a select.
+An element of x that is kept occurs as often as in x. The keys of a coGroup are compared as those of a group-by, so that
+here a missing value is an element like any other. The state has a number for each element on either side, and a batch
+looks at the elements that it inserts or deletes. The result is a bag, also for lists, as that of a select.
 
 *Source*: [MRQL] §5 (coGroup).
 """
@@ -54,7 +53,7 @@ def except_or_intersect(left: Term, right: Term, expr: syntax.Binary, names: Nam
     k = PVar(names.fresh("k"), t)
     missing = PVar(names.fresh("m"), ty.BOOL)
     flags = len(missing_parts(Var(k.name, t)))
-    # The key is the element itself, unless it had to be widened to be compared, or has parts that may be missing.
+    # The element is that in the key, unless it had to be widened to be compared, or contains tuples or records.
     stored = ty.UNIT if kept == t and flags < 2 else kept
     xs, ys = PVar(names.fresh("xs"), ty.BagType(stored)), PVar(names.fresh("ys"), ty.BagType(ty.UNIT))
     x = PAny(stored) if stored == ty.UNIT else PVar(names.fresh("x"), stored)
@@ -71,7 +70,7 @@ def except_or_intersect(left: Term, right: Term, expr: syntax.Binary, names: Nam
 
 
 def _keyed(collection: Term, t: Type, stored: Type, names: Names) -> Term:
-    """`{(v, ()) | v ∈ X}`, or `{(v as t, v) | v ∈ X}`; the key says of each part with parts whether it is missing."""
+    """`{(v, ()) | v ∈ X}`, or `{(v as t, v) | v ∈ X}`; the key says of each tuple and record in it if it is missing."""
     v = PVar(names.fresh("v"), element_type(collection))
     element: Term = Var(v.name, v.type)
     wide = element if v.type == t else Cast(element, t)

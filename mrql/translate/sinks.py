@@ -1,7 +1,7 @@
 """`dump "path" from e` and `store "path" from e`: where an answer is written, and how.
 
-`dump` writes JSON, a row a line, which `source(json, …)` reads back; `store` writes text, the values of a row separated
-by commas, which `source(csv, …)` reads back.
+`dump` writes JSON, one row per line, which `source(json, …)` reads back; `store` writes CSV, with commas between the
+values of a row, which `source(csv, …)` reads back.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mrql.translate.source_arguments import known_text
 
 
 def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> SinkSpec:
-    """Where a statement writes an answer of a type.
+    """The target to which a statement writes an answer of type `t`.
 
-    Raises: UserError where the path is no text that is known beforehand, or an address, or a row has no form in the
-        file.
+    Raises: UserError where the path is no string that is known before there are any data, or is an address, or the
+        format cannot hold a row.
     """
     path = known_text(statement.path, known, "the path of a file to write")
     if begin_of_address(path) is not None:
@@ -38,9 +38,9 @@ def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> Si
 
 
 def must_not_be_read(target: SinkSpec, sources: Iterable[SourceSpec]) -> None:
-    """What an answer takes the place of must not be what it is made from.
+    """Checks that an answer does not take the place of data that it is made from.
 
-    Raises: UserError where a source lies there, or below it.
+    Raises: UserError where a source lies in the directory of the target, or below it.
     """
     place = target.path.resolve()
     for spec in sources:

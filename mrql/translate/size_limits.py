@@ -1,7 +1,7 @@
-"""How large what names stand for may become.
+"""Limits on the size of what names stand for.
 
-A macro, a function and a definition are put in wherever they are named. Where each names the one before it twice,
-twenty lines are a million parts: that is said, with the name, before it is built.
+A macro, a function and a definition are expanded wherever they are named. If each names the one before it twice, twenty
+lines become a million parts: that is an error, which says the name, before it is built.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Term
 
 EXPANDED_MAX_PARTS = 50_000
-"""How many parts a statement may have besides those that are written."""
+"""The largest number of parts of a statement besides those that are written."""
 COPIED_MAX_PARTS = 20_000
-"""How many parts of a statement's term may stand in it because a definition is named more than once."""
+"""The largest number of parts of a statement's term that are copies, because a definition is named more than once."""
 CALLS_MAX_LEVELS = 500
-"""How many calls of functions may be in each other."""
+"""The largest depth of function calls that are nested in each other."""
 HINT = "`store x := e;` evaluates what it names once; a `let` names a value in an expression"
 
 
 @attrs.define
 class SizeBudget:
-    """How many parts of expressions of a statement have been gone through."""
+    """How many more parts of expressions of a statement may be gone through, and how deep calls are nested."""
 
     left: int = EXPANDED_MAX_PARTS
     called: int = 0
-    """How many calls of functions are in each other."""
+    """The depth of function calls that are nested in each other."""
 
     def begin(self, span: Span) -> None:
-        """A statement begins, which has as many parts as characters at most."""
+        """Begins a statement, which is written with at most as many parts as characters."""
         self.left = EXPANDED_MAX_PARTS + span.end - span.start
 
     def spend(self, span: Span) -> None:
-        """One more part.
+        """Counts one more part.
 
         Raises: UserError where there are too many.
         """
@@ -49,9 +49,9 @@ class SizeBudget:
 
     @contextmanager
     def call(self, span: Span) -> Iterator[None]:
-        """A function is called, and what it calls is followed.
+        """Counts a function call, as long as the function is expanded.
 
-        Raises: UserError where there are too many calls in each other.
+        Raises: UserError where too many calls are nested in each other.
         """
         if self.called == CALLS_MAX_LEVELS:
             message = f"more than {CALLS_MAX_LEVELS:,} calls of functions are in each other"
@@ -65,19 +65,19 @@ class SizeBudget:
 
 @attrs.define
 class TermSizes:
-    """How large the terms of a program are. A part is looked at once, in however many statements it stands."""
+    """The sizes of the terms of a program. A part is measured once, however many statements contain it."""
 
     known: dict[int, Size] = attrs.Factory(dict)
-    """By identity: equal parts in two places are two."""
+    """The sizes by the identities of terms: two equal terms are two parts, unless they are one object."""
 
     def check_copies(self, term: Term, name: str | None, span: Span) -> None:
-        """A term that shares parts is as large as if it had each of them apart, since it is rewritten so.
+        """Checks the size of a term, in which a shared part counts at each occurrence, since each is rewritten.
 
-        Raises: UserError where it has too many.
+        Raises: UserError where there are too many copies.
         """
         size = self.of(term)
         if size.parts - size.distinct > COPIED_MAX_PARTS:
-            # Seldom: what is counted here is not counted again for the terms that have this one in them.
+            # Seldom: the count is kept, and is the lower bound for terms that contain this one.
             size.distinct = _distinct(term)
         if size.parts - size.distinct > COPIED_MAX_PARTS:
             what = "this" if name is None else f"`{name}`"
@@ -85,7 +85,7 @@ class TermSizes:
             raise UserError(f"{what} becomes too large: {copied}", span, HINT)
 
     def of(self, term: Term) -> Size:
-        """The size of a term; what is new in it is counted."""
+        """The size of a term; only the parts that are new are visited."""
         known = self.known
         new: set[int] = set()
         before = 0
@@ -111,14 +111,14 @@ class TermSizes:
 
 @attrs.define
 class Size:
-    """How large a part of a program is."""
+    """The size of a term."""
 
     term: Term = attrs.field(repr=False)
-    """It is kept, so that no other one comes to its address."""
+    """The term, kept so that no other one gets its `id`."""
     parts: int
-    """With each part as often as it stands in it."""
+    """The number of parts, each counted at every occurrence."""
     distinct: int
-    """With each part once: at least so many."""
+    """A lower bound for the number of parts, each counted once."""
 
 
 def _distinct(term: Term) -> int:

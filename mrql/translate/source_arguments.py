@@ -1,4 +1,4 @@
-"""What `source(…)` and `stream(…)` are given, sorted by what it is."""
+"""The arguments of `source(…)` and `stream(…)`, sorted by kind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mrql.translate.scope import Globals, Scope, UnknownName, nearest
 
 @attrs.define
 class Arguments:
-    """The arguments of a source, sorted by what they are."""
+    """The arguments of a source, sorted by kind."""
 
     strings: list[syntax.StringLit] = attrs.Factory(list)
     row: syntax.TypeArg | None = None
@@ -35,10 +35,10 @@ class Arguments:
     key: syntax.KeyArg | None = None
     version: syntax.VersionArg | None = None
     given: list[syntax.SourceArg] = attrs.Factory(list)
-    """All but the strings, as they stand."""
+    """All arguments but the strings, in their order."""
 
     def other_than(self, *kinds: type[syntax.SourceArg]) -> syntax.SourceArg | None:
-        """The first that is of none of some kinds, and no string."""
+        """The first argument that is neither of these kinds nor a string."""
         return next((arg for arg in self.given if not isinstance(arg, kinds)), None)
 
 
@@ -48,7 +48,7 @@ SEVERAL_FILES = '`"in/{a,b}.csv"`, or one source for each, joined by `union`'
 def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
     """The arguments of a source.
 
-    Raises: UserError where a text is not known before there are any data.
+    Raises: UserError where an argument is given twice, or a string is not known before there are any data.
     """
     sorted_arguments = Arguments()
     args = [_option_in_any_case(arg, known) for arg in source.args]
@@ -85,7 +85,7 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
 
 
 OF_COLUMNS = {"dateFormat": ty.DATE, "timestampFormat": ty.TIMESTAMP}
-"""The options that may be for some columns only, with the type that these have."""
+"""The options that may be for some columns only, with the type of these columns."""
 
 _WORDS: dict[type[syntax.SourceArg], str] = {
     syntax.TypeArg: "type",
@@ -97,11 +97,11 @@ _WORDS: dict[type[syntax.SourceArg], str] = {
     syntax.TagsArg: "{…}",
     syntax.XPathArg: "xpath",
 }
-"""How the arguments are written of which there is one."""
+"""The words for the arguments that may be given once."""
 
 
 def _no_argument_twice(args: Sequence[syntax.SourceArg]) -> None:
-    """Raises: UserError at the second one."""
+    """Raises: UserError at an argument that is given for the second time."""
     found: set[str] = set()
     for arg in args:
         if is_of_columns(arg):
@@ -113,16 +113,16 @@ def _no_argument_twice(args: Sequence[syntax.SourceArg]) -> None:
 
 
 def is_of_columns(arg: syntax.SourceArg) -> bool:
-    """Whether it is a pattern of dates or timestamps with the columns that are written by it: there may be several."""
+    """Whether an argument is a pattern of dates or timestamps for the columns that it names: there may be several."""
     return isinstance(arg, syntax.OptionArg) and arg.name in OF_COLUMNS and len(arg.values) > 1
 
 
 _OPTION_OF: dict[str, str] = {name.lower(): name for name in OPTIONS}
-"""The options by their names in small letters: Spark takes them in any case."""
+"""The options by their names in lower case: Spark takes them in any case."""
 
 
 def _option_in_any_case(arg: syntax.SourceArg, known: Globals) -> syntax.SourceArg:
-    """An option whose name is written in other letters, unless the query calls something so."""
+    """The argument; an option, if its name is that of one in any case, and the query defines nothing of that name."""
     match arg:
         case syntax.Name(name, span=span) | syntax.Call(name, span=span) if name.lower() in _OPTION_OF:
             if _is_defined(name, known):
@@ -134,7 +134,7 @@ def _option_in_any_case(arg: syntax.SourceArg, known: Globals) -> syntax.SourceA
 
 
 def _is_defined(name: str, known: Globals) -> bool:
-    """Whether a query calls something so."""
+    """Whether the query defines something of that name."""
     return Scope(known).lookup(name) is not None or name in known.calls or name in known.imported
 
 
@@ -148,11 +148,12 @@ _WRITTEN: dict[str, str] = {
     "xpath": "xpath(a/b)",
     **OPTIONS,
 }
-"""The arguments that have names, each as it is written."""
+"""The arguments that have names, each with an example of how it is written."""
 
 
 def _text_of(arg: syntax.Expr, source: syntax.SourceExpr, known: Globals, *, is_path: bool) -> syntax.StringLit:
-    """A text; what has no meaning as one is likely to be an option that is called or written otherwise."""
+    """The string that an argument stands for. The error for any other one assumes an option that is misspelled or that
+    has another name here."""
     try:
         return _text(arg, known)
     except UserError as error:
@@ -170,8 +171,8 @@ def _text_of(arg: syntax.Expr, source: syntax.SourceExpr, known: Globals, *, is_
 def _no_option(
     name: str, arg: syntax.Expr, source: syntax.SourceExpr, known: Globals, error: UserError, *, is_path: bool
 ) -> UserError:
-    """The error for an argument that is no text, and whose name nothing has; the one that there is where a path stands
-    there or a function is applied."""
+    """The error for an argument that is no string, as an unknown option; or `error`, if that is not about its name, or
+    a name stands where the path is expected."""
     if (hint := OPTIONS_HERE.get(name.lower())) is not None:
         return UserError(f"a source has no option `{name}`", arg.span, hint)
     if (near := nearest(name, [*_WRITTEN], cutoff=0.8)) is not None:
@@ -187,13 +188,13 @@ def _no_option(
 
 
 def _called(source: syntax.SourceExpr, known: Globals) -> str:
-    """A source by its format."""
+    """A source as messages call it, by its format and kind."""
     format = known.catalog.formats.get(source.format)
     return f"{format or f'a {source.format}'} {source.kind.value}"
 
 
 def _taken(source: syntax.SourceExpr, known: Globals) -> Iterator[str]:
-    """The arguments with names that a source takes, as they are written."""
+    """The arguments with names that a source takes, each with an example of how it is written."""
     format = known.catalog.formats.get(source.format)
     takes = frozenset() if format is None else format.takes
     in_any = {"type"} if format is None or not isinstance(format.rows, Always) else set()
@@ -205,7 +206,7 @@ def _taken(source: syntax.SourceExpr, known: Globals) -> Iterator[str]:
 
 
 def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -> syntax.StringLit:
-    """A string that is written, or that is known before there are any data: `args[0] + "/left"`."""
+    """A string constant, or the value of a string that is known before there are any data: `args[0] + "/left"`."""
     if isinstance(arg, syntax.StringLit):
         return arg
     term = Scope(known).translate(arg)
@@ -222,7 +223,7 @@ def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -
 def known_number(arg: syntax.Expr, known: Globals, what: str) -> int:
     """The value of a whole number that is known before there are any data.
 
-    Raises: UserError, which says `what` it is, where it is not, or is negative.
+    Raises: UserError, which calls it `what`, where it is not known or no whole number, or is negative.
     """
     term = Scope(known).translate(arg)
     is_known = term.type in (ty.INT, ty.LONG) and not any(isinstance(t, Stream) for t in subterms(term))
@@ -235,6 +236,6 @@ def known_number(arg: syntax.Expr, known: Globals, what: str) -> int:
 def known_text(arg: syntax.Expr, known: Globals, what: str) -> str:
     """The value of a string that is known before there are any data.
 
-    Raises: UserError, which says `what` it is, where it is not.
+    Raises: UserError, which calls it `what`, where it is not known or no string.
     """
     return _text(arg, known, what).value

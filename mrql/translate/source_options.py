@@ -1,4 +1,4 @@
-"""The options of a source: words, some of them with texts, that are called as the readers of Spark call them."""
+"""The options of a source: words, some of them with values, that have the names of Spark's readers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import OF_COLUMNS, Arguments, known_number, known_text
 
 ANY_NUMBER = {"nullValue"}
-"""The options that take several texts; the others that have an example with a text take one."""
+"""The options that take one or more strings; the others whose example has a value take one."""
 NUMBERS = {"sample"}
 """The options that take a number."""
 
 
 def options_of(arguments: Arguments, format: Format, known: Globals) -> Mapping[str, tuple[str, ...]]:
-    """The options of a source, each with its texts.
+    """The options of a source, each with its values as strings.
 
-    Raises: UserError at one that the format does not take, and at one that does not have as many texts as it takes.
+    Raises: UserError at an option that the format does not take, and at one with the wrong number of values.
     """
     found = {}
     for option in arguments.options:
@@ -37,13 +37,13 @@ def options_of(arguments: Arguments, format: Format, known: Globals) -> Mapping[
 
 
 Formats: TypeAlias = tuple[tuple[str, str], ...]
-"""Columns, each with the pattern that its values are written by."""
+"""Columns, each with the pattern of its values."""
 
 
 def column_formats(arguments: Arguments, format: Format, known: Globals) -> Mapping[str, Formats]:
     """The patterns that are for some columns, by the names of the options.
 
-    Raises: UserError where one is no pattern, or a column has two.
+    Raises: UserError where a pattern is invalid, or a column has two.
     """
     found: dict[str, Formats] = {}
     for option in arguments.column_formats:
@@ -62,8 +62,8 @@ def column_formats(arguments: Arguments, format: Format, known: Globals) -> Mapp
 
 
 def must_have_times(arguments: Arguments, spec: SourceSpec, known: Globals) -> None:
-    """Raises: UserError where a pattern is for what is no column of dates, or of timestamps, and where it is for all of
-    a source whose rows have none, as files do not say which of their texts are some."""
+    """Raises: UserError where a pattern names a column that is not of its type, a date or a timestamp, and where it is
+    for all of a source of records that has none, as files do not say which of their strings are some."""
     types = {column.name: column.type for column in spec.columns}
     if isinstance(spec.format.rows, Records):
         types = dict(spec.row.fields) if isinstance(spec.row, ty.RecordType) else {}
@@ -83,7 +83,7 @@ def must_have_times(arguments: Arguments, spec: SourceSpec, known: Globals) -> N
 
 
 def _must_be_in_rows(arguments: Arguments, row: Type) -> None:
-    """Raises: UserError where a pattern is for all values of a type of which the rows have none."""
+    """Raises: UserError where a pattern is for all values of a type, and the rows have none of it."""
     for option in arguments.options:
         wanted = OF_COLUMNS.get(option.name)
         if wanted is not None and wanted not in ty.walk(row):
@@ -94,7 +94,7 @@ def _must_be_in_rows(arguments: Arguments, row: Type) -> None:
 
 
 def _given(name: str, value: syntax.Expr, known: Globals) -> str:
-    """What an option is given, as a text.
+    """A value of an option, as a string.
 
     Raises: UserError where it is not known before there are any data.
     """
@@ -109,9 +109,9 @@ def _must_be_taken(option: syntax.OptionArg, format: Format, known: Globals) -> 
 
 
 def sample_of(options: Mapping[str, Sequence[str]]) -> int | None:
-    """In how many rows their type is found, where that is said.
+    """The number of rows in which their type is found, if it is given.
 
-    Raises: UserError, without a place, where it is in none.
+    Raises: UserError, without a place, where it is 0.
     """
     number = int(options["sample"][0]) if "sample" in options else None
     if number == 0:
@@ -131,9 +131,9 @@ def _must_be_as_many(option: syntax.OptionArg) -> None:
 
 
 def text_options(options: Mapping[str, Sequence[str]], delimiter: str) -> TextOptions:
-    """How the fields of CSV are written, by the texts of the options that say it.
+    """How values are written as texts, by the options of a source.
 
-    Raises: UserError, without a place, where a text cannot be what its option says.
+    Raises: UserError, without a place, where the value of an option is invalid.
     """
     quote = _quote(options.get("quote"), delimiter)
     return TextOptions(
@@ -148,7 +148,7 @@ def text_options(options: Mapping[str, Sequence[str]], delimiter: str) -> TextOp
 
 
 def _is_sign(text: str, *others: str) -> bool:
-    """Whether a text is one sign of ASCII, no blank, and none of some others."""
+    """Whether a text is one printable character of ASCII, no blank, and none of some others."""
     return len(text) == 1 and "!" <= text <= "~" and text not in others
 
 
@@ -163,7 +163,7 @@ def _quote(texts: Sequence[str] | None, delimiter: str) -> str:
 
 
 def _escape(texts: Sequence[str] | None, quote: str, delimiter: str) -> str | None:
-    """None where a quote is written twice."""
+    """The character that escapes a quote; None where a quote is written twice."""
     if texts is None:
         return None
     (text,) = texts
@@ -175,7 +175,7 @@ def _escape(texts: Sequence[str] | None, quote: str, delimiter: str) -> str | No
 
 
 def _null_values(texts: Sequence[str], quote: str, delimiter: str) -> tuple[str, ...]:
-    """In their order, as what they mean does not depend on that; an empty field is missing anyway."""
+    """The null values, sorted, as their order has no meaning; an empty one is dropped, as empty fields are missing."""
     for text in texts:
         if quote and quote in text:
             raise UserError(f"a null value has no `{quote}` in it: what is in quotes is a text")

@@ -1,4 +1,4 @@
-"""Of which type the rows of a source are, and which columns they have."""
+"""The type of the rows of a source, and their columns."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mrql.translate.source_arguments import Arguments
 
 
 def with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, known: Globals) -> SourceSpec:
-    """The description of a source with the type of its rows: the one that is given, that of its format, or that of its
-    files.
+    """The description of a source with the type of its rows: that of its format, the one that is given, or the one that
+    is found in its files.
 
-    Raises: UserError where there is none, or rows of the format cannot be of it.
+    Raises: UserError where there is none, or rows of the format cannot have it.
     """
     if isinstance(spec.format.rows, Columns):
         _must_be_columns(spec, source.span)
@@ -46,7 +46,7 @@ def with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, 
 
 
 def must_be_delimiter(delimiter: str, quote: str, span: Span | None = None) -> None:
-    """Raises: UserError where fields cannot stand apart by that."""
+    """Raises: UserError where a text cannot be the delimiter of fields."""
     if len(delimiter) != 1:
         raise UserError("a delimiter is one character", span)
     if delimiter in "\r\n":
@@ -56,7 +56,7 @@ def must_be_delimiter(delimiter: str, quote: str, span: Span | None = None) -> N
 
 
 def _must_be_columns(spec: SourceSpec, span: Span) -> None:
-    """Raises: UserError where a file of columns cannot be read as is said."""
+    """Raises: UserError where the delimiter is invalid, or an option on columns needs a header."""
     must_be_delimiter(spec.delimiter, spec.texts.quote, span)
     if spec.missing_columns and not spec.header:
         raise UserError("only a header says that columns are missing", span, "add header")
@@ -66,7 +66,7 @@ def _must_be_columns(spec: SourceSpec, span: Span) -> None:
 
 
 def _given_record(spec: SourceSpec, row: syntax.TypeArg, known: Globals, *, typed: bool, is_any: bool) -> Type:
-    """The type of rows that are records; they are any value of JSON where neither files nor changes need columns."""
+    """The given type of the rows of a format of records; with `is_any` they may be any JSON value."""
     t = resolve(row.type, known)
     if is_any and ty.is_json(t):
         return t
@@ -81,7 +81,7 @@ def _given_record(spec: SourceSpec, row: syntax.TypeArg, known: Globals, *, type
 
 
 def _without_maps(t: Type) -> Type:
-    """The type with bags of what is no pair in the place of bags of pairs, which files have as maps."""
+    """The type with bags of records in place of bags of pairs, which files have as maps."""
     match t:
         case ty.BagType(ty.TupleType((key, value))):
             return ty.BagType(ty.RecordType((("key", _without_maps(key)), ("value", _without_maps(value)))))
@@ -123,7 +123,7 @@ def _columns_of(written: syntax.TypeExpr, spec: SourceSpec, known: Globals) -> t
 
 
 def _places(written: syntax.TypeExpr, columns: int) -> tuple[Span, ...]:
-    """Where each column is written; where the type has a name, that."""
+    """Where the type of each column is written; the place of the whole type, where that is a name."""
     match written:
         case syntax.TupleType(items):
             return tuple(item.span for item in items)
@@ -134,7 +134,7 @@ def _places(written: syntax.TypeExpr, columns: int) -> tuple[Span, ...]:
 
 
 def _type_of_column(t: Type, spec: SourceSpec, place: Span) -> Type | None:
-    """None of a column that is left out."""
+    """The type of a column; None for one that is left out."""
     if t == ty.ANY:
         return None
     if not isinstance(t, ty.Basic) or t == ty.XML:
@@ -143,9 +143,9 @@ def _type_of_column(t: Type, spec: SourceSpec, place: Span) -> Type | None:
 
 
 def found_row(spec: SourceSpec, known: Globals) -> Type:
-    """The type of the rows of a source that has none given.
+    """The type of the rows of a source for which none is given.
 
-    Raises: UserError at its place, where there is none to be found.
+    Raises: UserError, at the source, where none can be found.
     """
     try:
         return known.row_of(spec)

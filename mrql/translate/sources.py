@@ -1,4 +1,4 @@
-"""`source(…)` and `stream(…)`: where the rows lie and of which type they are."""
+"""`source(…)` and `stream(…)`: where the rows are, and their type."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mrql.translate.source_rows import with_row
 def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: Path) -> SourceSpec:
     """The description of a source; its name is the one it is bound to, or else that of its directory or file.
 
-    Raises: UserError when an argument is missing, or of a kind or format that cannot be read yet.
+    Raises: UserError when the format is unknown, or an argument is missing or does not fit it.
     """
     catalog = known.catalog
     if source.format in catalog.connectors:
@@ -88,12 +88,12 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
 
 
 def xpath_of(source: syntax.SourceExpr) -> syntax.XPathArg | None:
-    """The path that leads from a row to what is wanted of it."""
+    """The argument with the path from a row to the parts to read, if there is one."""
     return next((arg for arg in source.args if isinstance(arg, syntax.XPathArg)), None)
 
 
 def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, known: Globals) -> None:
-    """What only some formats have."""
+    """Raises: UserError at an argument that the format does not take, or where one that it needs is missing."""
     takes = spec.format.takes
     if "tags" in takes:
         if arguments.tags is None:
@@ -116,7 +116,7 @@ def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Argume
 
 
 def _text_options(arguments: Arguments, options: Mapping[str, Sequence[str]], delimiter: str) -> TextOptions:
-    """Raises: UserError at the first option that cannot be so, for itself or beside the quotes."""
+    """Raises: UserError at the first option that is invalid, by itself or with the given quote."""
     quotes = {name: options[name] for name in ("quote",) if name in options}
     for option in sorted(arguments.options, key=lambda option: option.name not in quotes):
         try:
@@ -127,7 +127,10 @@ def _text_options(arguments: Arguments, options: Mapping[str, Sequence[str]], de
 
 
 def _sample(arguments: Arguments, options: Mapping[str, Sequence[str]]) -> int | None:
-    """Raises: UserError where no type is to be found."""
+    """The number of rows in which their type is found, if it is given.
+
+    Raises: UserError where a type is given, or the number is 0.
+    """
     option = next((option for option in arguments.options if option.name == "sample"), None)
     if option is not None and arguments.row is not None:
         raise UserError("`sample` says how a type is found, and one is given", option.span, "leave one of them out")

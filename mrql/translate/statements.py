@@ -34,7 +34,7 @@ from mrql.translate.xpath import follow
 
 
 class ProgramTranslator:
-    """Makes the statements of a program known, one after the other."""
+    """Translates the statements of a program, one after the other."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ProgramTranslator:
             case syntax.ValueDef(name, syntax.SourceExpr() as source):
                 if source.format in known.catalog.handed_over and name in self.given:
                     self.given.discard(name)
-                    del known.values[name]  # what the program hands over is declared here too
+                    del known.values[name]  # a stream passed by the program is declared in the query, too
                 self.fresh(name, statement.span)
                 known.values[name] = self.declare(source, name)
             case syntax.ValueDef(name, syntax.Lambda(params, result, body)):
@@ -113,7 +113,7 @@ class ProgramTranslator:
                 self.fresh(name, statement.span)
                 known.macros[name] = statement
             case syntax.StoreDef(name, expr):
-                # What is named: in a query that is kept up to date a value would not stay what it is.
+                # The name stands for the term: in a query that is kept up to date, its value changes.
                 self.fresh(name, statement.span)
                 known.values[name] = self.stored[name] = self.answered(expr, name)
             case syntax.Dump(_, expr):
@@ -147,17 +147,17 @@ class ProgramTranslator:
                 assert_never(statement)
 
     def term(self, expr: syntax.Expr, name: str | None = None) -> Term:
-        """The term of a statement's expression, which may have a name."""
+        """The term of a statement's expression, which defines `name`, if given."""
         term = Scope(self.globals).translate(expr)
         self.sizes.check_copies(term, name, expr.span)
         return term
 
     def answered(self, expr: syntax.Expr, name: str | None = None) -> Term:
-        """The term of what is answered or stored."""
+        """The term of an expression that is answered or stored."""
         return _answered(self.term(expr, name))
 
     def foresee(self, statements: Sequence[syntax.Statement]) -> None:
-        """Notes what may be named before it is defined."""
+        """Notes the functions and types that may be named before they are defined."""
         foresee(statements, self.globals)
         data_types.foresee(statements, self.globals)
 
@@ -173,7 +173,7 @@ class ProgramTranslator:
         coerce(body, resolve(function.result, self.globals), function.body.span, f"the result of `{function.name}`")
 
     def declare(self, source: syntax.SourceExpr, name: str | None) -> Term:
-        """A source becomes a stream term of its own name; the same source written twice is one source."""
+        """The rows of a source, which becomes a stream term of its own name; the same source written twice is one."""
         if source.format in self.globals.parsers:
             return parsed(
                 source, self.rows(attrs.evolve(source, format="text", args=lines_of(source)), name), self.globals
@@ -198,7 +198,7 @@ class ProgramTranslator:
         return Stream(named.name, named.type, static=not named.stream)
 
     def handed_over(self, spec: SourceSpec) -> Stream:
-        """A stream that a program hands over: what it calls so is one stream, whatever the text calls it."""
+        """A stream that a program hands over: its name there identifies it, whatever name the query gives it."""
         known = self.sources.setdefault(spec.name, spec)
         if known.format != spec.format:
             raise UserError(f"the source `{spec.name}` is something else already", spec.span, "give this another name")
@@ -216,7 +216,7 @@ class ProgramTranslator:
 
 
 def _answered(term: Term) -> Term:
-    """An answer is the rows of a collection: of one that is missing there are none."""
+    """The term of an answer: a missing collection has no rows."""
     return there(term) if ty.is_collection(term.type) else term
 
 

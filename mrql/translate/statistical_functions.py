@@ -1,6 +1,7 @@
-"""Aggregations that look at all elements of a collection: quantiles, variances, what is beside an extreme, histograms.
+"""Aggregations of a collection: quantiles, variances, the value beside an extreme key, histograms.
 
-Of the groups that a batch touches they are computed anew, from the elements that are kept. Missing ones do not count.
+Those that are functions of a bag are computed anew for the groups that a batch touches, from the elements that are
+kept. Missing elements do not count.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def count_distinct(collection: Term, names: Names, span: Span) -> Term:
 
 
 def of_numbers(function: Function) -> Callable[..., Term]:
-    """A function of a bag of doubles, of a collection of them."""
+    """The maker of the term of a function of a bag of numbers, for any collection of numbers."""
 
     def make(collection: Term, names: Names, span: Span) -> Term:
         check_numeric(function.name, element_type(collection), span)
@@ -65,7 +66,7 @@ def of_numbers(function: Function) -> Callable[..., Term]:
 
 
 def of_pairs(function: Function) -> Callable[..., Term]:
-    """A function of a bag of pairs of doubles, of a collection of pairs of numbers."""
+    """The maker of the term of a function of a bag of pairs of numbers, for any collection of these."""
 
     def make(collection: Term, names: Names, span: Span) -> Term:
         collection = of_type(collection, ty.TupleType((ty.DOUBLE, ty.DOUBLE)))
@@ -102,7 +103,8 @@ def mode(collection: Term, names: Names, span: Span) -> Term:
 
 
 def by_key(name: str, monoid: Aggregate) -> Callable[..., Term]:
-    """The value beside the least or greatest key; of several such values the least or greatest itself."""
+    """The maker of the term of the value beside the least or greatest key; of several such values, the least or
+    greatest."""
 
     def make(collection: Term, names: Names, span: Span) -> Term:
         collection = of_type(collection, ty.TupleType((ty.NOTHING, ty.NOTHING)))
@@ -126,7 +128,7 @@ def string_agg(collection: Term, names: Names, span: Span, separator: Term) -> T
 def histogram(collection: Term, names: Names, span: Span, width: Term | None = None) -> Term:
     """`{(b(x), count(s)) | …}`, with `b(x)` the element, or the beginning of its interval.
 
-    Raises: UserError where the width is no constant, or there are no numbers for it.
+    Raises: UserError where the width is no constant above 0, or the elements are no numbers.
     """
     if width is None:
         return _counted(each(collection, names, lambda x: Tup((x, Tup(()))), itself), names, span)
@@ -139,7 +141,7 @@ def histogram(collection: Term, names: Names, span: Span, width: Term | None = N
 
 
 def _counted(pairs: Term, names: Names, span: Span) -> Term:
-    """How many pairs there are of each key."""
+    """The number of pairs for each key."""
     key = PVar(names.fresh("k"), pair_type(pairs)[0])
     group = PVar(names.fresh("s"), ty.BagType(ty.UNIT))
     counted = Single(Tup((var_of(key), count(var_of(group), names))))
@@ -147,7 +149,7 @@ def _counted(pairs: Term, names: Names, span: Span) -> Term:
 
 
 def _beginning(x: Term, width: Term, span: Span) -> Term:
-    """Where the interval of a number begins: of integers an integer."""
+    """The beginning of the interval of a number; an integer, if number and width are integers."""
     if ty.is_integral(x.type) and ty.is_integral(width.type):
         return Prim(fn.MINUS, (x, Prim(fn.FUNCTIONS["pmod"], (x, width), span=span)), span=span)
     whole = Prim(fn.FUNCTIONS["floor"], (Prim(DIVIDE, (_double(x), _double(width)), span=span),), span=span)

@@ -1,4 +1,4 @@
-"""Aggregations of one's own that are sums, part by part, and are kept as sums.
+"""User-defined aggregations that are sums, part by part, and are kept as sums.
 
 *Equation*: where `T` is a number, or a tuple or record of such, and
 
@@ -8,10 +8,11 @@ an aggregation is the tuple of the sums of its parts:
 
     reduce(⊕, X) = (reduce(+, {x1 | x ∈ X}), …, reduce(+, {xn | x ∈ X}))
 
-Each of these is a group of its own, exact under deletions, kept as one number, and over a join as sums of its sides.
+Each of these sums is a group of its own: exact under deletions, kept as one number, and over a join as sums of its
+sides.
 
-*Requires*: the parts are longs and doubles, whose sums are of these types again. What is missing as a whole is skipped.
-A part that is missing makes the part of the result missing, as `x + null` does: how many are is counted beside the sum.
+*Requires*: the parts are longs and doubles, whose sums are of these types again. A value that is missing as a whole is
+skipped. A missing part makes this part of the result missing, as `x + null` does: these are counted beside the sum.
 
 *Source*: [MRQL] §5 (monoids), §11 (diminishers); rings of counts, sums and products as in factorised learning.
 """
@@ -48,11 +49,11 @@ from mrql.algebra.types import Type
 from mrql.translate.quantifiers import NO_WITNESS, ONE
 
 Path = tuple[int | str, ...]
-"""Where a part is in a value: the places and fields that lead to it."""
+"""The path to a part of a value: the indices and field names that lead to it."""
 
 
 def are_sums(x: PVar, y: PVar, combined: Term, zero: Term, negated: Term) -> bool:
-    """Whether `combined` of x and y adds their parts, `zero` is 0 in each, and `negated` of x takes each back."""
+    """Whether `combined` adds the parts of x and y, `zero` is 0 in each, and `negated` negates each part of x."""
     paths = list(_paths(x.type))
     if not all(t in (ty.LONG, ty.DOUBLE) for _, t in paths):
         return False
@@ -69,7 +70,7 @@ def are_sums(x: PVar, y: PVar, combined: Term, zero: Term, negated: Term) -> boo
 
 
 def summed(collection: Term, v: PVar, element: Term, span: Span) -> Term:
-    """The sums of the parts of `element`, over those v of a collection that are there, in a value of the same form."""
+    """The sums of the parts of `element` over the v of a collection that are not missing, in the same form."""
     parts = _unfolded(element, {})
 
     def over(counted: Term) -> Term:
@@ -93,7 +94,7 @@ def summed(collection: Term, v: PVar, element: Term, span: Span) -> Term:
 
 
 def _may_be_missing(term: Term, v: PVar) -> tuple[Term, ...]:
-    """The terms, one of which is missing where this one is, though v is there: what it calculates with."""
+    """The operands of an arithmetic term: if it is missing, and v is not, then one of these is."""
     match term:
         case Lit(value) if value is not None:
             return ()
@@ -106,7 +107,7 @@ def _may_be_missing(term: Term, v: PVar) -> tuple[Term, ...]:
 
 
 def _paths(t: Type, path: Path = ()) -> Iterator[tuple[Path, Type]]:
-    """The parts of a type that have none, with the ways to them."""
+    """The parts of a type that have no parts themselves, with the paths to them."""
     match t:
         case ty.TupleType(items):
             for i, item in enumerate(items):
@@ -119,7 +120,7 @@ def _paths(t: Type, path: Path = ()) -> Iterator[tuple[Path, Type]]:
 
 
 def _made(t: Type, path: Path, part: Callable[[Path, Type], Term]) -> Term:
-    """A value of a type whose parts are made by their ways."""
+    """A value of a type, each part of which is made from its path."""
     match t:
         case ty.TupleType(items):
             return Tup(tuple(_made(item, (*path, i), part) for i, item in enumerate(items)))
@@ -144,7 +145,7 @@ def _get(term: Term, name: str) -> Term:
 
 
 def _unfolded(term: Term, known: Mapping[str, Term]) -> Term:
-    """A term with what its variables stand for in their place, as far as it is made of tuples, records and numbers."""
+    """A term with its variables replaced by their values, as far as it is made of tuples, records and numbers."""
     match term:
         case Var(name):
             return known.get(name, term)
@@ -167,7 +168,7 @@ def _unfolded(term: Term, known: Mapping[str, Term]) -> Term:
 
 
 def _cast(term: Term, t: Type, span: Span | None) -> Term:
-    """A tuple or record is cast part by part, and a number here."""
+    """A cast, which is done part by part for a tuple or record, and right away for an integer constant."""
     match term, t:
         case Lit(int() as number), ty.LONG | ty.DOUBLE:
             return Lit(number, t)

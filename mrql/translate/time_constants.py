@@ -1,11 +1,11 @@
-"""Texts that stand beside dates and timestamps: a constant is the day or the moment that it writes.
+"""String constants beside dates and timestamps, which are read as dates and timestamps.
 
     e.day > "2026-01-31"          e.day > date("2026-01-31")
     e.at in {"2026-01-31"}        e.at in {timestamp("2026-01-31")}
     case e.day { "2026-01-31": …  case e.day { date("2026-01-31"): …
     year("2026-01-31")            year(date("2026-01-31"))
 
-Beside a date, a text with a time of day is a timestamp. A text that is no constant stays a text: `as` takes it as one.
+Beside a date, a string with a time of day is a timestamp. A string that is no constant stays one: it takes a cast.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ DIGITS = 'a timestamp has six digits behind the point at most: "2026-01-31 10:20
 
 
 def met_by_times(op: syntax.BinaryOp, left: Term, right: Term) -> tuple[Term, Term]:
-    """Two sides of a comparison, or of `in`, with the constants of one as what stands beside them in the other.
+    """The two sides of a comparison or of `in`, with string constants as the dates or timestamps that they are compared
+    with.
 
-    Raises: UserError at a constant that is none of these.
+    Raises: UserError at a constant that is neither.
     """
     if op in COMPARED:
         return beside(left, right.type), beside(right, left.type)
@@ -50,8 +51,8 @@ def met_by_times(op: syntax.BinaryOp, left: Term, right: Term) -> tuple[Term, Te
 
 
 def taken_as_times(function: Function, args: Sequence[Term]) -> Sequence[Term]:
-    """The arguments of a function, with the constants among them as dates and timestamps where it takes them only so;
-    else the same ones."""
+    """The arguments of a function, with string constants as dates and timestamps if it takes them only then; else the
+    same ones."""
     if function.type_rule([arg.type for arg in args]) is not None:
         return args
     made = [_as_time(arg) for arg in args]
@@ -59,7 +60,7 @@ def taken_as_times(function: Function, args: Sequence[Term]) -> Sequence[Term]:
 
 
 def _as_time(term: Term) -> Term:
-    """A constant as a date or a timestamp, if it writes one; else the same term."""
+    """A string constant as a date or a timestamp, if it is one; else the same term."""
     match term:
         case Lit(str() as text, ty.STRING):
             with suppress(UserError):
@@ -68,9 +69,9 @@ def _as_time(term: Term) -> Term:
 
 
 def beside(term: Term, wanted: Type) -> Term:
-    """A term with its constants as dates and timestamps, where the type beside it has them; else the same one.
+    """A term with its string constants as dates and timestamps, where the type `wanted` has them; else the same one.
 
-    Raises: UserError at a constant that is none.
+    Raises: UserError at a constant that is neither.
     """
     match term, wanted:
         case Lit(None, ty.STRING), ty.DATE | ty.TIMESTAMP:
@@ -90,7 +91,7 @@ def beside(term: Term, wanted: Type) -> Term:
 
 
 def _collection(term: Term, item: Type) -> Term:
-    """A collection with its elements as constants; where one stays another type, all stay as they are."""
+    """A collection with its elements as dates and timestamps; unchanged, if they would have no common type."""
     elements = _elements(term)
     made = None if elements is None else [beside(element, item) for element in elements]
     if elements is None or made is None or made == elements:
@@ -105,7 +106,7 @@ def _collection(term: Term, item: Type) -> Term:
 
 
 def _elements(term: Term) -> list[Term] | None:
-    """The elements of a collection that is written, without recursion along it; None where others are among them."""
+    """The elements of a collection that is written out, found without recursion; None if it has others."""
     found: list[Term] = []
     waiting = [term]
     while waiting:

@@ -2,11 +2,11 @@
 
     name(e) = reduce(⊕, {unit(x) | x ∈ e, x is there}),   x ⊕ y = combine(x, y), with `zero` as its identity
 
-Without a `unit` the elements are combined as they are. As with the built-in aggregations, what is missing is skipped,
-and the value of nothing is `zero`. A collection is aggregated in any order and in any groups: `combine` must be
-associative and commute, and `zero` must change nothing. With an `inverse`, `combine(x, inverse(x))` is `zero`, which is
-tried at some values; where `combine` adds numbers part by part, the aggregation is kept as sums (`sums_by_part.py`).
-Of any other, the elements of the groups are kept, and combined anew.
+Without a `unit` the elements are combined as they are. As with the built-in aggregations, missing elements are skipped.
+The value of an empty collection is `zero`. A collection is aggregated in any order and in any groups: `combine` must be
+associative and commutative, and `zero` its identity. With an `inverse`, `combine(x, inverse(x))` must be `zero`, which
+is tested at some values; if `combine` adds numbers part by part, such an aggregation is kept as sums
+(`sums_by_part.py`). For any other, the elements of the groups are kept, and combined anew.
 
 *Source*: [MRQL] §5 (monoids); the `aggregation` of Apache MRQL.
 """
@@ -77,7 +77,7 @@ def define(statement: syntax.AggregationDef, scope: Scope) -> Aggregation:
 
 
 def _inverse(written: syntax.Expr, x: PVar, name: str, scope: Scope) -> Term:
-    """What takes a value back.
+    """The term of the inverse of the value `x`.
 
     Raises: UserError where it is no function of a value, or reads data.
     """
@@ -89,7 +89,7 @@ def _inverse(written: syntax.Expr, x: PVar, name: str, scope: Scope) -> Term:
 
 
 def _of(function: Closure, value: Term, span: Span) -> Term:
-    """A function at a value; one of several parameters takes the parts of a tuple."""
+    """A function applied to a value; one with several parameters takes the parts of a tuple."""
     count = len(function.params)
     if count > 1 and isinstance(value.type, ty.TupleType) and len(value.type.items) == count:
         return apply(function, [Nth(value, i) for i in range(count)], span)
@@ -97,7 +97,7 @@ def _of(function: Closure, value: Term, span: Span) -> Term:
 
 
 def _check_inverse(fold: Fold, inverse: Lambda, span: Span) -> None:
-    """Tries `x ⊕ -x = zero` at some values; where these have none, nothing is said. No code in Python is called for it.
+    """Tests `x ⊕ -x = zero` at some values, except where these fail. Nothing is tested if Python code would be called.
 
     Raises: UserError at a value for which it does not hold.
     """
@@ -128,7 +128,7 @@ SAMPLES: dict[ty.Type, tuple[Value, ...]] = {
 
 
 def sample_values(t: ty.Type) -> Iterator[Value]:
-    """Some values of a type of atoms, tuples and records; of another type none."""
+    """Some values of a type of atoms, tuples and records; none of any other type."""
     match t:
         case ty.DecimalType():
             yield from (convert(x, t) for x in (Decimal("0.1"), Decimal("-0.3"), 0))

@@ -2,10 +2,10 @@
 
     e.a       children(e, "a")      the children with the tag a, in their order
     e.*       all_children(e)       all children
-    e.@a      attribute(e, "a")     missing where there is none; of a list, those that there are
+    e.@a      attribute(e, "a")     missing where there is none; for a list, those that there are
     e.@*      attributes(e)         the values of all attributes
 
-Of a list these are the lists of what its elements have, one behind the other; of a bag, bags.
+For a list, the results of its elements are concatenated; for a bag, the result is a bag.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _each(term: Term, of: Callable[[Term], Term], names: Names, shown: str, span
 
 
 def element(expr: syntax.XmlElement, scope: Scope) -> Term:
-    """`[xml| <a x="1">text{{e}}</a> |]`: what stands in a hole is an element, a list of them, or a text.
+    """`[xml| <a x="1">text{{e}}</a> |]`: a hole holds an element, a list of elements, or an atomic value as a text.
 
     Raises: UserError where a hole holds something else, or an attribute is there twice.
     """
@@ -96,7 +96,7 @@ def _list(items: Sequence[Term], t: Type) -> Term:
 
 
 def _parts(children: Sequence[syntax.Expr], scope: Scope) -> list[Term]:
-    """The parts of an element as lists; texts that stand side by side are one."""
+    """The parts of an element as lists; adjacent texts are joined to one."""
     parts: list[Term] = []
     texts: list[Term] = []
 
@@ -123,8 +123,8 @@ def _parts(children: Sequence[syntax.Expr], scope: Scope) -> list[Term]:
 
 
 def _together(parts: Sequence[Term]) -> Term:
-    """One list of all: neighbours of which each is one element are together in one, and halves are put together, so
-    that many parts are no deep term."""
+    """The concatenation of some lists. Adjacent lists that are written out become one, and the others are joined in
+    pairs, so that many parts do not make a deep term."""
     groups = groupby(parts, lambda part: isinstance(part, ListOf))
     lists = [part for single, some in groups for part in ([_list([*_items(some)], ty.XML)] if single else some)]
     while len(lists) > 1:
@@ -153,7 +153,7 @@ def _as_string(term: Term, written: syntax.Expr) -> Term:
 
 
 def _present(text: Term) -> Term:
-    """A missing text is none."""
+    """A text, or the empty text where it is missing."""
     if isinstance(text, Lit):
         return text
     return If(Prim(fn.IS_NULL, (text,)), Lit("", ty.STRING), text)

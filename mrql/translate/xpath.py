@@ -8,9 +8,9 @@
 
 That is the part of XPath 1.0 that goes down from an element, with its abbreviations. A path is translated into the
 functions on elements that the language has, so that it means the same in both engines. As in XPath, a comparison holds
-when it holds for one of the nodes; a text is compared with a string, and as a number with a number; a condition that is
-a path holds when it leads somewhere. A position counts from 1 among what a step finds below one element, and is its
-first predicate.
+when it holds for one of the nodes: their texts are compared with a string, or as numbers with a number. A condition
+that is a path holds when the path selects a node. A position counts from 1 among the nodes that a step selects below
+one element, and is its first predicate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ONE = Single(Lit(1, ty.LONG))
 
 
 def follow(path: str, row: Term, names: Names, span: Span) -> Term:
-    """What a path leads to from an element: a collection of elements, or of strings.
+    """The nodes that a path selects from an element: a collection of elements, or of strings.
 
     Raises: UserError where the path is not one of those above.
     """
@@ -85,7 +85,7 @@ class _PathReader:
     # --- paths --------------------------------------------------------------------------------
 
     def path(self, start: Term) -> Term:
-        """The nodes that the path leads to from an element, as a bag."""
+        """The nodes that the path selects from an element, as a collection."""
         found = self.step(start)
         while self.take("/"):
             if element_type(found) != ty.XML:
@@ -116,7 +116,7 @@ class _PathReader:
         return int(number)
 
     def below(self, node: Term) -> Term:
-        """What a step finds, as a list."""
+        """The nodes that a step selects, without its predicates, as a list."""
         if self.at >= len(self.tokens) or self.tokens[self.at][0] != "name" or self.next_is(".."):
             self.refuse()
         if node.type != ty.XML and not self.next_is("."):

@@ -1,4 +1,4 @@
-"""How a batch goes through a view: stage by stage, round and round in its loops, and the changes that come of it."""
+"""How a batch is merged into a view: stage by stage, iterating its loops, and passing on changes of derived streams."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mrql.runtime.spark.view_states import ViewStates
 
 
 class BatchMerge:
-    """Merges batches into the states of a view. What is planned of a batch is computed meanwhile."""
+    """Merges batches into the states of a view; finished plans are computed while the rest of a batch is planned."""
 
     def __init__(self, states: ViewStates, computing: BackgroundJobs) -> None:
         self.states = states
@@ -26,10 +26,10 @@ class BatchMerge:
         self.rounds = Rounds(self.plan, states.deltas, self._merge, computing, states.savepoint)
 
     def go_through(self, changes: dict[str, Frame], *, is_start: bool = False) -> None:
-        """Merges a batch stage by stage; how a stage changes what is derived from it is a batch for those after it.
+        """Merges a batch stage by stage; the change of a stream derived from a stage is a batch for those after it.
 
-        A view has at its start states of static tables, and values of nothing, such as totals: what is derived
-        from those is new.
+        At its start a view has states of static tables, and values over no rows, such as totals: the streams derived
+        from these are new.
         """
         before = StatesBefore(self.states.transaction.before, is_start)
         changed = self.states.transaction.changed
@@ -46,11 +46,11 @@ class BatchMerge:
         before: StatesBefore,
         moved: set[str],
     ) -> None:
-        """Merges a batch into some stages; how what is derived from them changes is added to it.
+        """Merges a batch into some stages, and adds the changes of the derived streams that they read to `changes`.
 
-        Those that have changed since `before` are in `moved`, and are added to it.
+        `moved` are the stages that have changed since `before`; those that change here are added.
         """
-        # The steps of a loop, which have a set of their own, are computed when they are planned as a whole.
+        # A step of a loop, which has a set of its own, is computed once all of it is planned.
         at_once = moved is self.states.transaction.changed and not before.is_start
         for state in self.states.stages:
             if state.stage.name not in names:
@@ -68,13 +68,13 @@ class BatchMerge:
     def _is_changed(
         self, derived: DerivedStream, changes: Collection[str], moved: Collection[str], *, is_start: bool
     ) -> bool:
-        """Whether it is not known yet how a derived stream changes, and it does."""
+        """Whether a derived stream changes, and its change is still unknown; that of a recursive one, `step` finds."""
         of_nothing = is_start and self.states.circuit.derived[derived.name].of_all.rule is not Rule.KEYS
         is_new = derived.name not in changes and derived.loop is None
         return is_new and (of_nothing or not derived.reads.isdisjoint(moved))
 
     def _change_of(self, derived: DerivedStream, before: StatesBefore) -> Frame:
-        """How a derived stream changes, but for what is withheld."""
+        """The change of a derived stream, without what is withheld."""
         with timed(self.states.transaction.milliseconds, derived.name):
             if derived.name in self.states.residual_changes:
                 return self.states.residual_changes[derived.name].passed_on(before)
@@ -82,7 +82,7 @@ class BatchMerge:
         return self.for_readers(derived, change)
 
     def for_readers(self, derived: DerivedStream, change: Frame) -> Frame:
-        """A change of a derived stream as the stages that read it are given it: for several it is computed once."""
+        """A change of a derived stream as its readers get it: computed once and kept, if there are several."""
         if not self.plan.is_shared(derived):
             return change
         shared = self.states.deltas.aside(change)
@@ -91,8 +91,8 @@ class BatchMerge:
         return shared
 
     def step(self, state: StageState, changes: dict[str, Frame], before: StatesBefore) -> bool:
-        """Merges a batch into a state, round and round where the state reads what is made from it; says whether there
-        was anything to merge."""
+        """Merges a batch into a state, to a fixpoint if the state reads a stream derived from itself; returns whether
+        there was anything to merge."""
         transaction = self.states.transaction
         is_first = state.stage.name not in transaction.changed
         with timed(transaction.milliseconds, state.stage.name):

@@ -1,4 +1,4 @@
-"""What a batch has made of a view on Spark: the answer before it and after it, and how the answer has changed."""
+"""The result of a batch on Spark: the answers before and after it, and the change of the answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def gone() -> UserError:
-    """The error for rows that are read too late."""
+    """The error for reading rows of an earlier batch that are gone."""
     return UserError(
         "these rows are those of an earlier batch, and are gone",
         hint="what a batch has changed can be read until the next one: collect or write it before",
@@ -27,7 +27,7 @@ def gone() -> UserError:
 
 
 class BatchResult:
-    """A batch as it was planned: its answer, its changes and `complete` compute what is not computed yet."""
+    """A planned batch: reading its answer or its changes computes what is not computed yet, as `complete` does."""
 
     def __init__(self, view: SparkView, before: list[Snapshot]) -> None:
         self._view = view
@@ -36,7 +36,7 @@ class BatchResult:
         self._transaction = view.states.transaction
 
     def snapshot(self) -> DataFrame:
-        """The answer after the batch. All of it can be read until the next batch is committed."""
+        """The answer after the batch. Like the others, it can be read until the next batch is committed."""
         return self._planned(lambda: self._view.states.answer(self._transaction, self._after))
 
     def before(self) -> DataFrame:
@@ -48,7 +48,7 @@ class BatchResult:
         return self._planned(lambda: self._view.states.changes(self._transaction, self._after))
 
     def lazily(self, read: Callable[[], DataFrame]) -> DataFrame:
-        """One of these, planned when it is read, and refused when that is too late."""
+        """One of these DataFrames, planned when it is first read; it is an error to read it when its rows are gone."""
         return jvm.Reading(
             read, self._view.spark, self._require_there, partial(self._view.reading, self._require_there)
         )
@@ -60,8 +60,8 @@ class BatchResult:
             return self._view.plans.dataframe(read())
 
     def _require_there(self) -> None:
-        """Raises: UserError when the view is closed, or another batch was committed since: rows of this one are gone
-        then."""
+        """Raises: UserError when the view is closed, or rows of the batch are gone: it was rolled back, or another one
+        was committed since."""
         self._view.require_open()
         if self._transaction.is_gone(self._view.states.transaction):
             raise gone()

@@ -1,7 +1,8 @@
-"""The states of Spark on disk: runs are Parquet files, partitioned as the table is.
+"""The states of the engine on Spark on disk: runs are Parquet files, partitioned as their table is.
 
-A table is restored by one merge of its runs. Files say by their names which partition of how many their rows are; where
-there are as many now, they are read as such, and otherwise brought to where their keys belong.
+A table is restored by one merge of its runs. The name of a file says which partition its rows are in, of how many: if
+there are as many when the files are read, nothing is shuffled; otherwise rows are moved to the partitions of their
+keys.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ class SparkTable:
 def write_rows(
     df: DataFrame, schema: StructType, by: Sequence[str], directory: Path, files: DurableFiles
 ) -> dict[str, int]:
-    """Writes rows with the columns of a schema; says how many each file has. Rows that lie in partitions by the hash of
-    some columns are written as such."""
+    """Writes rows with the columns of a schema; returns the number of rows of each file. If the rows are partitioned by
+    the hash of the columns `by`, the names of the files say so."""
     if df.schema.simpleString() != schema.simpleString():
         types = [(quote(field.name), field.dataType.simpleString()) for field in schema]
         df = df.selectExpr(*(f"CAST({name} AS {t}) AS {name}" for name, t in types))
@@ -116,7 +117,7 @@ def write_rows(
     with jvm.ending_with(df.sparkSession):
         df.write.option(CHECKED, "true").parquet(path_to_write(df.sparkSession, directory))
     parts = {path for path in directory.iterdir() if path.name.startswith("part-")}
-    # What else Spark leaves there, such as checksums of its own, no manifest names.
+    # Other files that Spark leaves there, such as its own checksums, are in no manifest.
     for path in sorted({*directory.iterdir()} - parts):
         files.remove(path)
     if partitions is not None:
@@ -125,14 +126,14 @@ def write_rows(
 
 
 WRITTEN = re.compile(r"part-(\d+)-.*?(-c\d+)?(?=\.)")
-"""What Spark calls a file: the number of the partition, and of the file among those of the partition."""
+"""The name that Spark gives a file: the number of its partition, and that of the file within the partition."""
 
 NAMED = re.compile(r"part.*-of-(\d+)_\d+\.")
-"""What a file of one partition is called: how many there are, and which one it is."""
+"""The name of a file with rows of one partition: how many partitions there are, and which one it is."""
 
 
 def _named(file: Path, partitions: int, files: DurableFiles) -> Path:
-    """A file that Spark has written, with the number of its partition in its name."""
+    """Renames a file that Spark has written, so that its name has its partition and the number of partitions."""
     found = WRITTEN.match(file.name)
     assert found is not None
     named = file.with_name(f"part{found[2] or ''}-of-{partitions}_{found[1]}.parquet")
@@ -141,7 +142,7 @@ def _named(file: Path, partitions: int, files: DurableFiles) -> Path:
 
 
 def partitions_of(names: Iterable[str]) -> int | None:
-    """In how many partitions some files are, each in one of them; None where that is not said, or not the same.
+    """The number of partitions that the names of some files say; None if one says none, or they differ.
 
     >>> partitions_of(["part-c000-of-2_00000.parquet", "part-c000-of-2_00001.parquet"])
     2
@@ -160,7 +161,7 @@ class SparkStates:
     identities: Identities
 
     def live(self) -> dict[str, LiveState]:
-        """The states as they are, by what they are known by."""
+        """The current states, by their identities."""
         view, known = self.view, self.identities
         stages = {known.stages[s.stage.name]: _live_stage(s, view) for s in view.states.stages}
         ledgers = {known.ledgers[ledger.stream]: _live_ledger(ledger, view) for ledger in view.states.ledgers}
@@ -169,7 +170,7 @@ class SparkStates:
     # --- reading ------------------------------------------------------------------------------
 
     def load(self, restored: Restored) -> None:
-        """Puts what is kept of a checkpoint into the view."""
+        """Loads the states restored from a checkpoint into the view."""
         reader = CheckpointReader(self.view.plans, restored.root)
         saved_states = (*restored.states.values(), *restored.ledgers.values())
         self.view.expect(sum(table.rows for state in saved_states for table in state.tables.values()))
@@ -191,7 +192,7 @@ def _live_stage(state: StageState, view: SparkView) -> LiveState:
         **{f"bag-{i}": table for i, table in state.bags.items()},
         **{name: kept.table for name, (_, _, kept) in inputs.items() if kept is not None and kept.shape is not None},
     }
-    # What only a batch has begun that was taken back has no rows, and is as good as nothing.
+    # A table that was begun only by a batch that was rolled back has no runs, and is left out.
     tables = {name: table for name, table in begun.items() if table is not None and table.runs}
     form = {
         "keys": None if state.keys is None else layout_to_json(state.keys.shape),
@@ -226,7 +227,7 @@ def _access(state: StageState) -> Mapping[str, Access]:
 
 
 def _inputs(state: StageState) -> list[tuple[str, int, int, str]]:
-    """What the joins of a stage keep: the name of a table, the numbers of feed and input, and the input's label."""
+    """The inputs of a stage's feeds: the name of a table for each, the numbers of feed and input, and its label."""
     return [
         (f"input-{index}-{number}", index, number, read.label)
         for index, feed in enumerate(state.stage.feeds)
@@ -238,26 +239,26 @@ def _inputs(state: StageState) -> list[tuple[str, int, int, str]]:
 
 
 CHECKED, VERIFIED = "parquet.page.write-checksum.enabled", "parquet.page.verify-checksum.enabled"
-"""Pages of Parquet files have checksums of their own, which are written, and held against what is read."""
+"""The options by which Parquet writes a checksum for each page of a file, and verifies it when the page is read."""
 
 
 BY_PARTITION: Mapping[str, str] = {
     "spark.sql.sources.bucketing.enabled": "true",
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
 }
-"""With these, files that were written by partition are read by partition, whatever is asked of them."""
+"""With these settings, files written by partition are read by partition, whatever the query needs."""
 
 
 @attrs.frozen
 class CheckpointReader:
-    """Reads tables of a checkpoint as those of a view."""
+    """Reads tables of a checkpoint as tables of a view."""
 
     plans: Plans
     root: Path
 
     def table(self, saved: SavedTable, access: Access) -> Table:
-        """A table that batches read and change in some way, with all of its rows in one run: a large one is kept by
-        columns at once, if it is to be; any other is computed with the next action that reads it."""
+        """A saved table, with all of its rows in one run; `access` is how batches read and change it. A large run that
+        is to be kept by columns is computed at once, any other by the next action that reads it."""
         table = self.definition(saved)
         table.access = access
         rows = self._merged(table, saved)
@@ -290,7 +291,7 @@ class CheckpointReader:
 
     def _merged(self, table: Table, saved: SavedTable) -> Relation:
         rows = table.partitioned(Relation.of(self._rows(saved)))
-        # The first run was written whole: its keys are different ones.
+        # The first run was written whole: it has one row for each key.
         return table.merged([rows]) if len(saved.runs) > 1 else rows.where(table.schema.alive)
 
     def schema(self, saved: SavedTable) -> StructType:
@@ -304,19 +305,19 @@ class CheckpointReader:
         if not paths:
             raise InternalError("checkpoint", "a table without a file")
         _must_be_whole(saved, self.root)
-        # What is damaged from now on, until it is read, Parquet finds in the page that it reads.
+        # Damage after this check Parquet finds when it reads the page.
         df = file_reader(spark).schema(schema).option(VERIFIED, "true").parquet(*paths)
         by = saved.form["partition_by"]
         partitions = partitions_of(file.name for run in saved.runs for file in run.files)
         if partitions is not None and str(partitions) == spark.conf.get("spark.sql.shuffle.partitions"):
             df = jvm.in_buckets(df, by, partitions)
-        # What was touched by the batch that has written a row is not what the next one touches.
+        # The marks are those of the batch that wrote the rows; the next batch has touched none of them.
         names = [f"0 AS {TOUCHED}" if name == TOUCHED else quote(name) for name in schema.names]
         return df.selectExpr(*names) if TOUCHED in schema.names else df
 
 
 def _must_be_whole(saved: SavedTable, root: Path) -> None:
-    """The files of a table are what was written. They are read once for that, and again by Spark.
+    """Checks that the files of a table are as they were written. They are read once for that, and again by Spark.
 
     Raises: UserError, naming the first that is not.
     """
@@ -344,8 +345,8 @@ def _load_stage(state: StageState, saved: SavedState, reader: CheckpointReader) 
 
 
 def _as_now(state: StageState, groups: Table, number: int) -> Table:
-    """The groups of a stage with the columns of this version. Where an earlier one has written them, what it had not is
-    in columns more, and the next commit writes all rows."""
+    """The groups of a stage with the columns of this version. If an earlier version wrote them, the columns that it did
+    not have are added, and the next commit writes all rows."""
     new = sum_columns.of_earlier(state.stage.components, groups.schema.columns)
     if not new:
         return groups
@@ -363,7 +364,7 @@ def _as_now(state: StageState, groups: Table, number: int) -> Table:
 def spark_writer(
     spark: SparkSession, root: Path, files: DurableFiles
 ) -> Callable[[SavedTable], Callable[[Path], dict[str, int]]]:
-    """Writes all of a table, those of equal keys merged."""
+    """For each saved table, a function that writes all of its rows, those of equal keys merged, into a directory."""
     held = step_settings(spark)
     reader = CheckpointReader(Plans(spark, held), root)
 

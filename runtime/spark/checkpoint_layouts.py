@@ -10,7 +10,7 @@ from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct
 
 
 def type_to_json(t: Type) -> Any:
-    """A type as JSON has it.
+    """A type as JSON.
 
     >>> type_to_json(ty.BagType(ty.TupleType((ty.LONG, ty.STRING))))
     {'bag': {'tuple': ['long', 'string']}}
@@ -33,7 +33,7 @@ def type_to_json(t: Type) -> Any:
 
 
 def type_from_json(plain: Any) -> Type:
-    """The type that was written."""
+    """The type that was written as JSON."""
     match plain:
         case str():
             return ty.NOTHING if plain == str(ty.NOTHING) else ty.Basic(ty.Kind(plain))
@@ -54,7 +54,7 @@ def type_from_json(plain: Any) -> Type:
 
 
 def layout_to_json(value: Layout) -> Any:
-    """A layout as JSON has it."""
+    """A layout as JSON."""
     match value:
         case Atom(sql, t, missing):
             return {"sql": sql, "type": type_to_json(t), "missing": missing}
@@ -63,7 +63,7 @@ def layout_to_json(value: Layout) -> Any:
 
 
 def layout_from_json(plain: Any) -> Layout:
-    """The layout that was written."""
+    """The layout that was written as JSON."""
     t = type_from_json(plain["type"])
     if "sql" in plain:
         return Atom(plain["sql"], t, plain["missing"])

@@ -1,4 +1,4 @@
-"""A view whose batches are commits: opened again, it goes on after the last one."""
+"""A view whose batches are committed to a checkpoint: opened again, it continues after the last one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DurableView:
     tables: HeldTables
     """The static tables that are held for it."""
     synced: Mapping[Path, int] = attrs.field(factory=dict, init=False)
-    """What Spark has noted of streaming queries and is on the disk, with the time at which it was written."""
+    """The files of Spark's streaming queries that are synced to disk, with the times at which they were written."""
 
     @staticmethod
     def open(
@@ -53,9 +53,9 @@ class DurableView:
         source: Source | None,
         files: DurableFiles | None = None,
     ) -> DurableView:
-        """A view of a checkpoint, as it was committed last; a new one, where nothing was.
+        """The view of a checkpoint, as of its last commit; a new view if there is none.
 
-        Raises: UserError where another process has it, it is not one of such a view, or is damaged.
+        Raises: UserError where another process has the checkpoint, or it is damaged, or not one of such a view.
         """
         store = Store.open(root, files)
         held = HeldTables()
@@ -95,10 +95,10 @@ class DurableView:
         offsets: Mapping[str, Json],
         deliver: Callable[[BatchResult], None] | None = None,
     ) -> DataFrame:
-        """Applies a batch, commits it with the offsets that are new, and returns how the answer changes.
+        """Applies a batch, commits it with the offsets that are new, and returns the changes of the answer.
 
-        A batch that fails before it is committed leaves the view as it was. Where it fails on the way to the disk,
-        nobody knows before the view is opened again whether it counts: then this one is closed.
+        A batch that fails before its commit leaves the view as it was, unless states are lost: then the view is closed.
+        It is closed, too, if the commit fails: whether the batch counts is known when the view is opened again.
         """
         with self.view.lock:
             try:
@@ -120,14 +120,14 @@ class DurableView:
             raise
 
     def _sync_streaming(self) -> None:
-        """What Spark notes of streaming queries is on the disk before a commit says that their batches were applied.
+        """Syncs Spark's files of streaming queries to disk, before a commit says that their batches were applied.
 
-        Else it might make another batch of the same number after a crash.
+        Otherwise Spark might make another batch of the same number after a crash.
         """
         files, places, found = self.commits.store.files, set[Path](), dict[Path, int]()
         for place, _, names in os.walk(self.commits.store.root / STREAMING):
             for path in (Path(place) / name for name in names):
-                with suppress(FileNotFoundError):  # Spark removes old ones meanwhile
+                with suppress(FileNotFoundError):  # Spark removes old files meanwhile
                     found[path] = path.stat().st_mtime_ns
                     if self.synced.get(path) != found[path]:
                         files.sync(path)
@@ -137,11 +137,11 @@ class DurableView:
         self.synced = found
 
     def streaming(self, name: str) -> str:
-        """Where Spark is to keep how far the streaming query for a stream has come."""
+        """The directory in which Spark is to keep the progress of the streaming query for a stream."""
         return path_to_write(self.view.spark, self.commits.store.root.absolute() / STREAMING / name)
 
     def close(self) -> None:
-        """Frees the states, and leaves the checkpoint to others."""
+        """Frees the states and the static tables that are held, and releases the checkpoint."""
         try:
             self.view.close()
             self.tables.free()
@@ -156,7 +156,7 @@ def _versions() -> dict[str, str]:
 def _digests(
     spark: SparkSession, tables: Mapping[str, Frame], source: Source | None, held: HeldTables
 ) -> dict[str, str]:
-    """The digests of static tables. What later batches read is what they are of: it is `held`, unless it was before."""
+    """The digests of static tables. Those not cached yet are `held` first: later batches read the digested rows."""
     with settings(spark, step_settings(spark)), translated(source):
         held.hold(tables.values(), every=True)
         return {name: rows_digest(frame, spark) for name, frame in tables.items()}

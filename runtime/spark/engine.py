@@ -1,4 +1,4 @@
-"""The engine of the stream loop that is Spark."""
+"""The engine of the stream loop on Spark."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from mrql.runtime.streaming.stream_loop import Put, Sizes
 
 @attrs.frozen
 class SparkAnswer:
-    """The answer after a batch that is planned."""
+    """The answer after a planned batch."""
 
     result: BatchResult
     type: Type
@@ -127,9 +127,9 @@ class SparkEngine:
 
 
 def spark_sizes(view: SparkView, kept: Mapping[int, int]) -> dict[str, StateSize]:
-    """The states of a view by the name of the stage, and under the name of a stream the rows that it may lose again.
+    """The sizes of a view's states by the name of the stage, and of its ledgers by the name of the stream.
 
-    What stages keep in common, as joins of the same input do, counts for each of them."""
+    A table that stages share, as joins of the same input do, counts for each of them."""
     sizes = {state.stage.name: _size(state.all_tables(), kept) for state in view.states.stages}
     return sizes | {
         ledger.stream: _size([ledger.table], kept) for ledger in view.states.ledgers if ledger.table is not None
@@ -137,13 +137,13 @@ def spark_sizes(view: SparkView, kept: Mapping[int, int]) -> dict[str, StateSize
 
 
 def sizes_of(view: SparkView) -> dict[str, StateSize]:
-    """The same, with what Spark holds of them now."""
+    """The same, with the bytes that Spark holds of them now."""
     return spark_sizes(view, _kept_bytes(view))
 
 
 def spark_operators(view: SparkView, kept: Mapping[int, int]) -> dict[str, OperatorActivity]:
-    """What the last batch was for each operator: what is known of those that keep something, or were planned apart, and
-    of those whose rows are kept until the next batch. What of these is not counted yet is read once more."""
+    """The activity of each operator in the last batch: the rows that it gave, where they are known, the size of what it
+    keeps, and the time to plan it. Changes kept for several readers that are not counted yet are read once more."""
     batch = view.states.transaction
     shared = [run for _, run in batch.temporaries.passed_on if run.rows is None]
     for run, rows in zip(shared, jvm.compute_all(view.spark, [run.rdd for run in shared]), strict=True):
@@ -158,7 +158,7 @@ def spark_operators(view: SparkView, kept: Mapping[int, int]) -> dict[str, Opera
 
 
 def _rows_out(operator: Operator, view: SparkView) -> int | None:
-    """The rows that an operator has given in the last batch, where those are known."""
+    """The number of rows that an operator gave in the last batch; None where it is unknown."""
     match operator.kind:
         case OperatorKind.DELAY:
             return _counted(
@@ -170,7 +170,7 @@ def _rows_out(operator: Operator, view: SparkView) -> int | None:
             is_known = view.plan.is_shared(derived) and derived.loop is None and not derived.threshold.is_given
             return _counted(run for name, run in passed_on if name == operator.id) if is_known else None
         case OperatorKind.JOIN | OperatorKind.FILTER_MAP:
-            # Where nothing else comes to a bag, what it adds is what it is given, equal rows once.
+            # A bag with no other input adds the rows that it is given, equal rows once.
             bag = view.circuit.by_id[operator.stage or ""]
             alone = bag.kind is OperatorKind.BAG and bag.inputs == (operator.id,)
             return _rows_added(bag, view) if alone else None
@@ -183,7 +183,7 @@ def _rows_out(operator: Operator, view: SparkView) -> int | None:
 
 
 def _rows_added(operator: Operator, view: SparkView) -> int | None:
-    """The rows that a batch has added to a table; None where it was merged as a whole."""
+    """The number of rows that the last batch added to an operator's table; None where that was merged as a whole."""
     table = _table_of(operator, view)
     if table is None:
         return 0
@@ -191,13 +191,13 @@ def _rows_added(operator: Operator, view: SparkView) -> int | None:
 
 
 def _counted(runs: Iterable[Run]) -> int | None:
-    """The rows of some runs, if all of them are counted."""
+    """The number of rows of some runs; None unless all of them are counted."""
     rows = [run.rows for run in runs]
     return None if None in rows else sum(number or 0 for number in rows)
 
 
 def _table_of(operator: Operator, view: SparkView) -> Table | None:
-    """The table that an operator keeps, if there is one by now."""
+    """The table that an operator keeps, if it exists yet."""
     if operator.stage is None:
         return next((ledger.table for ledger in view.states.ledgers if ledger.stream == operator.id), None)
     state = next(state for state in view.states.stages if state.stage.name == operator.stage)
@@ -220,6 +220,6 @@ def _size(tables: Iterable[Table], kept: Mapping[int, int]) -> StateSize:
 
 
 def _kept_bytes(view: SparkView) -> dict[int, int]:
-    """What is held of each RDD that is kept, in memory and on the disk."""
+    """The bytes that are held of each kept RDD, in memory and on disk, by its id."""
     infos = view.spark.sparkContext._jsc.sc().getRDDStorageInfo()
     return {info.id(): info.memSize() + info.diskSize() for info in infos}

@@ -1,9 +1,8 @@
-"""In how many partitions the states of a view are: in one while they are small, else in as many as can be worked on at
-once.
+"""The number of partitions of a view's states: one while they are small, otherwise as many as can be worked on at once.
 
-Of states in one partition nothing is moved: a batch of a join of five tables is a stage or two, where each exchange
-would begin another one, 10 to 20 ms after those that it waits for. That one task takes longer than several matters less
-until there are some million rows.
+States in one partition are never shuffled: a batch of a join of five tables takes one or two Spark stages, where each
+exchange would begin another, 10 to 20 ms after those that it waits for. That one task takes longer than several matters
+less until there are some million rows.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ import attrs
 from mrql.runtime.spark.relation.frame import Frame
 
 IN_ONE_MAX_ROWS = 3_000_000
-"""So many rows of states are in one partition."""
+"""States of at most so many rows are in one partition."""
 
 IN_ONE_MAX_BATCH_BYTES = 64 << 20
-"""Before a batch of more bytes comes, states are in several: it will be about a million rows of them."""
+"""Before a batch of more bytes than this, states are put in several: it will add about a million rows to them."""
 
 IN_ONE_MAX_TABLE_BYTES = 16 << 20
-"""So many bytes of a static table are read by one task, in each batch."""
+"""A static table of at most so many bytes is read by one task, in each batch."""
 
 
 def tables_in_one(tables: Mapping[str, Frame]) -> dict[str, Frame] | None:
-    """Static tables, each read by one task; None where that would take long for one of them, or nobody knows."""
+    """Static tables, each in one partition; None where one of them is too large for that, or its size is unknown."""
     found = {}
     for name, table in tables.items():
         size = table.df.table_bytes
@@ -36,14 +35,14 @@ def tables_in_one(tables: Mapping[str, Frame]) -> dict[str, Frame] | None:
 
 
 def is_too_large(batch: Iterable[Frame], rows: int) -> bool:
-    """Whether states with so many rows, or with what a batch will bring, are better in several partitions. What nobody
-    knows the size of is seldom large, and if it was, the next batch finds the states to be so."""
+    """Whether states of so many rows, or with what a batch will add, are better in several partitions. A batch of
+    unknown size is seldom large, and if it was, the states are found to be large before the next one."""
     if rows > IN_ONE_MAX_ROWS:
         return True
     return any(_is_large(frame) for frame in batch)
 
 
 def _is_large(batch: Frame) -> bool:
-    """Whether what a batch is made from is known to be large."""
+    """Whether the tables that a batch is made from are known to be large."""
     size = batch.df.table_bytes
     return size is not None and size > IN_ONE_MAX_BATCH_BYTES

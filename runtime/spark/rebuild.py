@@ -1,4 +1,4 @@
-"""A view that goes on: states that were put in are kept, and those that no checkpoint has are made of the rows."""
+"""Resuming a view: states loaded from a checkpoint are kept, and the others are built from the rows so far."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rebuild:
     kept: Collection[str]
 
     def of(self, arrived: Mapping[str, Frame]) -> None:
-        """Builds them from the rows that have arrived so far."""
+        """Builds these states from the rows that have arrived so far."""
         plan, transaction = self.states.plan, self.states.transaction
         changes = self._all_rows(arrived)
         transaction.before = self.states.snapshots()
@@ -47,9 +47,9 @@ class Rebuild:
         self._share_inputs()
 
     def _all_rows(self, arrived: Mapping[str, Frame]) -> dict[str, Frame]:
-        """All rows of the streams, as one batch: those that replaced others are known by their keys."""
+        """All rows of the streams as one batch; of a keyed stream that was restored, its current rows."""
         changes = {
-            # A row that comes and one that takes it away do not cancel where rows replace each other.
+            # In a keyed stream, where rows replace each other, an insertion and a deletion do not cancel.
             name: attrs.evolve(
                 frame if name in self.states.plan.keyed else without_passing(frame, self.states.columns), changes=True
             )
@@ -58,7 +58,7 @@ class Rebuild:
         return changes | {each.stream: each.current() for each in self.states.upserts if each.table is not None}
 
     def _record(self, changes: dict[str, Frame]) -> None:
-        """Notes the rows of the streams that may lose some, where no checkpoint has them."""
+        """Records the rows of the streams with ledgers, where no checkpoint has them."""
         for ledger in self.states.ledgers:
             if ledger.table is None and ledger.stream in changes:
                 left = self.states.recorded(ledger, changes[ledger.stream])
@@ -66,7 +66,7 @@ class Rebuild:
                     changes[ledger.stream] = left
 
     def _build(self, names: Collection[str], changes: dict[str, Frame], before: StatesBefore) -> None:
-        """Makes those of some states that are not kept from all rows of what they read."""
+        """Builds those of the named states that are not kept, from all rows of the streams that they read."""
         for state in self.states.stages:
             if state.stage.name in names and state.stage.name not in self.kept:
                 for derived in self.states.plan.derived_for(state.stage):
@@ -75,14 +75,14 @@ class Rebuild:
                 self.merge.step(state, changes, before)
 
     def _passed_on_so_far(self, derived: DerivedStream) -> Frame:
-        """All rows of a derived stream that stages have been given."""
+        """All rows of a derived stream that were passed on to stages."""
         if derived.name in self.states.residual_changes:
             return self.states.residual_changes[derived.name].so_far()
         return self.states.deltas.whole(derived.term)
 
     def _share_inputs(self) -> None:
-        """Lets stages keep one copy of an input, where each has read back its own: these are the same; what is built
-        has other runs."""
+        """Lets stages keep one copy of an input, if all states were restored: their copies are the same then, whereas a
+        state that is built has other runs."""
         if all(state.stage.name in self.kept for state in self.states.stages):
             inputs: dict[Input, InputState] = {}
             for state in self.states.stages:

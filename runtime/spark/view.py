@@ -55,19 +55,19 @@ class SparkView:
         start: bool = True,
         hold_tables: bool = False,
     ) -> None:
-        """A view of nothing yet. One that does not `start` has its states put in, and is then to `resume`.
+        """A view before its first batch. Without `start`, its states are to be loaded, and then it is to `resume`.
 
-        Static tables that might be something else the next time are kept from when they are first read; with
+        Static tables that might have other rows when they are read again are held from their first reading; with
         `hold_tables` all are.
         """
         self.plan = plan
         self.spark = spark
         self.lock = lock_of(spark)
-        """Held while the settings of the session are others; whoever needs several things of a view in one holds it."""
+        """Held while the session's settings are changed, and by callers that need several operations to be atomic."""
         self.source = source
         self.static_tables = dict(tables or {})
         self.several = step_settings(spark, partitions)
-        """The settings in which states are in several partitions, or in as many as are asked for."""
+        """The settings with which states are in several partitions, or in `partitions` if that is given."""
         with settings(spark, self.several), translated(source):
             in_one = None if partitions else tables_in_one(self.static_tables)
         self.held = HeldTables()
@@ -82,10 +82,10 @@ class SparkView:
         self.last: BatchResult | None = None
         """The batch that was applied last."""
         self.arrived: Mapping[str, Frame] = {}
-        """The batch that is applied."""
+        """The batch that is being applied, by stream."""
         self.closed = False
         self.taking_back = False
-        """Whether a batch is being taken back, or was, until that was interrupted."""
+        """Whether a batch is being rolled back, or its rollback was interrupted."""
         self.aside = BackgroundCompaction(spark)
         try:
             self._compute_loops()
@@ -97,7 +97,7 @@ class SparkView:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """Those of the session that the plans are made with."""
+        """The settings of the session with which plans are made."""
         return self.plans.settings
 
     @property
@@ -113,7 +113,7 @@ class SparkView:
     # --- before the first batch ---------------------------------------------------------------
 
     def _compute_loops(self) -> None:
-        """Computes the loops that are over static tables alone, which are tables then."""
+        """Computes the loops that are over static tables alone; they are tables from then on."""
         with settings(self.spark, self.settings), translated(self.source):
             for name, loop in self.plan.loops:
                 compiler = RelationCompiler(self.spark, self.tables, self.columns, self.table_loops)
@@ -125,7 +125,7 @@ class SparkView:
             self.complete()
 
     def resume(self, kept: Collection[str], arrived: Mapping[str, Frame]) -> None:
-        """Computes the states that were put in, those of the stages that are `kept`, and builds the others from the
+        """Computes the states that were loaded, those of the stages that are `kept`, and builds the others from the
         rows that have arrived so far."""
         self.expect(self.sizes().rows, arrived.values())
         with settings(self.spark, self.settings):
@@ -135,9 +135,9 @@ class SparkView:
     # --- a batch ------------------------------------------------------------------------------
 
     def apply(self, deltas: Mapping[str, Frame], deliver: Callable[[BatchResult], None] | None = None) -> DataFrame:
-        """Applies a batch and returns how the answer changes. The changes can be read until the next batch.
+        """Applies a batch and returns the changes of the answer, which can be read until the next batch.
 
-        What is to `deliver` the batch is given it when it is computed, before it counts, and takes it back by failing.
+        `deliver` is called once the batch is computed, before its commit; if it fails, the batch is rolled back.
 
         Raises: UserError when the view is closed.
         """
@@ -148,8 +148,8 @@ class SparkView:
                     result = self.advance(deltas)
                     self.compute()
                 if deliver is not None:
-                    deliver(result)  # in the settings of whoever calls
-                # It counts from then on, and nothing is asked of Spark any more that could be interrupted.
+                    deliver(result)  # with the settings of the caller
+                # From here on the batch counts, and Spark is asked for nothing that could be interrupted.
                 self.commit()
             except BaseException as error:
                 self.give_up(error)
@@ -158,8 +158,8 @@ class SparkView:
         return result.lazily(result.changes)
 
     def advance(self, deltas: Mapping[str, Frame]) -> BatchResult:
-        """Plans a batch: its states are there to be read. While it is planned Spark begins to compute them; the rest is
-        computed with whatever is first asked of them, or when it is completed.
+        """Plans a batch, whose result can then be read. Spark begins to compute the states in the meantime; the rest is
+        computed by the first action that reads them, or when the batch is completed.
 
         Raises: MissingRow when a row is deleted that is not there, if that is known by then; UserError when a file of a
         static table has changed.
@@ -182,7 +182,7 @@ class SparkView:
             return BatchResult(self, self.states.transaction.before)
 
     def expect(self, rows: int, batch: Iterable[Frame] = ()) -> None:
-        """Sees to it that states of so many rows, and what a batch will bring, have as many partitions as they need."""
+        """Moves the states to several partitions, if they have too many rows for one, or a batch will add too many."""
         if self.settings is self.several:
             return
         with settings(self.spark, self.settings):
@@ -192,14 +192,14 @@ class SparkView:
         self.tables.update(self.static_tables)
 
     def _arriving(self, stream: str, batch: Frame) -> Frame:
-        """A batch of a stream as it is to be read: computed once, if it might be something else the next time."""
+        """A batch of a stream as it is read: computed once, if several read it and rows might differ, or be costly."""
         frame = arriving(batch)
         if is_read_once(self.plan, stream, frame) or is_the_same_again(frame.df):
             return frame
         return self.states.deltas.aside(frame)
 
     def complete(self, *, counting: bool = False) -> None:
-        """Computes what is not computed yet of a batch, which counts then.
+        """Computes what is not computed yet of a batch, and commits it.
 
         When `counting`, the same job counts the keys that the batch touched.
 
@@ -222,15 +222,15 @@ class SparkView:
                 table.merge_aside(self.aside)
 
     def commit(self) -> None:
-        """The batch counts, and what is needed no longer is freed."""
+        """Commits the batch, and frees what nothing can read after it."""
         self.states.transaction.commit()
         self.columns.restart()
 
     def give_up(self, error: BaseException) -> None:
-        """Takes back a batch that has ended with an error. Where it has deleted a row that was not there, that is what
-        is wrong: the query need not have a value for such a row, or for what is left without it.
+        """Rolls back a batch that has failed with an error. If it deleted a row that was not there, that is the cause:
+        the query need not have a value for such a row, or for what is left without it.
 
-        Raises: MissingRow then.
+        Raises: MissingRow then, or another error of `ViewStates.check`.
         """
         try:
             if isinstance(error, Exception) and self.states.transaction.is_open:
@@ -244,7 +244,7 @@ class SparkView:
     def rollback(self) -> None:
         """Goes back to the states before the batch that was planned last.
 
-        Where that is interrupted, whoever asks for something next goes back first.
+        If that is interrupted, the next batch or reading completes it first.
         """
         self.taking_back = True
         try:
@@ -257,10 +257,10 @@ class SparkView:
     # --- reading ------------------------------------------------------------------------------
 
     def answer(self) -> DataFrame:
-        """The answer over all that was applied so far. It can be read until the next batch is committed, and for as
-        long after that as nothing has replaced what it is made of.
+        """The answer over all batches so far. It can be read until the next batch is committed, and after that for as
+        long as no batch has replaced the runs that it reads.
 
-        Raises: UserError when the view is closed, or a file has changed of a static table that the answer reads.
+        Raises: UserError when the view is closed, or a file of a static table that the answer reads has changed.
         """
         with self.lock, settings(self.spark, self.settings), translated(self.source):
             self.require_open()
@@ -275,14 +275,15 @@ class SparkView:
             if self.states.transaction.commits > commits:
                 raise gone()
 
-        # What no batch has replaced since can still be read, however many there were.
+        # Runs that no batch has replaced since can still be read, however many batches there were.
         return jvm.Reading(lambda: planned, self.spark, None, partial(self.reading, check))
 
     @contextmanager
     def reading(self, check: Callable[[], None]) -> Iterator[None]:
-        """A block in which rows of the view are read: another thread may apply a batch before it and after it.
+        """A block that reads rows of the view: other threads can apply batches before and after it, but not within.
 
-        Raises: UserError as `check` does where that is why the block fails, EngineError where the rows are gone.
+        Raises: UserError by `check`, if the block fails for that reason; EngineError if rows are gone, or Spark has
+        ended.
         """
         with self.lock:
             try:
@@ -305,7 +306,7 @@ class SparkView:
 
     @property
     def residual(self) -> Residual:
-        """How far the values of loops are off by what does not matter, once the batch is completed."""
+        """How far the values of loops are off by changes that are held back, once the batch is completed."""
         with self.lock, settings(self.spark, self.settings), translated(self.source):
             self.require_open()
             self.at_rest()
@@ -318,13 +319,13 @@ class SparkView:
     # --- the end ------------------------------------------------------------------------------
 
     def require_open(self) -> None:
-        """Raises: UserError when the view is closed. Its states are gone: what is made from them would be as if nothing
-        had ever come."""
+        """Raises: UserError when the view is closed. Its states are gone: an answer from them would be as if no row had
+        ever arrived."""
         if self.closed:
             raise UserError("the view is closed", hint="read it before it is closed, or make another one")
 
     def at_rest(self) -> None:
-        """Finishes to take back a batch, where that was interrupted."""
+        """Completes a rollback that was interrupted."""
         if self.taking_back:
             self.rollback()
 
@@ -338,6 +339,6 @@ class SparkView:
             self._free_tables()
 
     def _free_tables(self) -> None:
-        """Frees what is kept of static tables."""
+        """Frees the static tables that are held, and what the loops over them have left."""
         self.table_loops.free()
         self.held.free()

@@ -36,7 +36,7 @@ from mrql.runtime.streaming.stream_loop import Sizes
 
 
 class ViewStates:
-    """The states of a view, and the batch that is in them."""
+    """The states of a view, and the last batch that was applied to them."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class ViewStates:
         *,
         shared: bool,
     ) -> None:
-        """States of nothing yet. What several stages keep of one input is `shared` from the start, or once they are
-        restored."""
+        """Empty states. If `shared`, stages keep one copy of a common input from the start, otherwise only once all of
+        them are restored."""
         self.plan = plan
         self.circuit = circuit_of(plan)
         self.columns = columns
@@ -64,9 +64,9 @@ class ViewStates:
         """The last batch, or the one that is being applied."""
         self.deltas = Deltas(self.circuit, spark, plans, tables, columns, self.stages, self.transaction.temporaries)
         self.first = None if self.circuit.answer.first is None else Prefixes(self.circuit.answer.first, self.deltas)
-        """What is kept of an answer that is the first elements of an order."""
+        """The prefixes of an answer that is the first elements of an order; None for any other."""
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
-        """What is fed back of each loop that is carried over."""
+        """For each loop that is carried over, the state of each bag that it carries."""
         self.upserts = [UpsertedRows(name, key, plans, self._access(name)) for name, key in sorted(plan.keyed.items())]
         self.residual_changes = {
             derived.name: ResidualChanges(derived, self.deltas, self._in_groups(derived.stream))
@@ -81,14 +81,14 @@ class ViewStates:
         self.ledgers += [each.ledger for each in self.residual_changes.values()]
 
     def _keep(self, run: Run) -> None:
-        """Keeps what a batch reads several times."""
+        """Keeps a run that the batch reads several times."""
         self.transaction.temporaries.lookups.append(run)
 
     def _carried(self, part: Feedback, threshold: Threshold) -> FeedbackState:
         return FeedbackState(part, self._in_groups(part.fed), self.deltas, threshold)
 
     def _in_groups(self, stream: Stream) -> Ledger:
-        """A ledger of which the elements that are alike lie together."""
+        """A ledger in which elements that are alike but for their numbers lie together."""
         return Ledger(stream.name, element_type(stream), self.plans, self._access(stream.name), in_groups=True)
 
     def _access(self, operator: str) -> Access:
@@ -105,27 +105,27 @@ class ViewStates:
             ledger.begin()
 
     def record(self, changes: dict[str, Frame]) -> None:
-        """Notes the rows of the streams that may lose some. Where rows replace each other, what they replace becomes
-        part of the changes."""
+        """Records the changes of streams with ledgers. In a keyed stream, the rows that are replaced become part of the
+        changes."""
         for ledger in self.ledgers:
             if ledger.stream in changes:
                 changes[ledger.stream] = self.recorded(ledger, changes[ledger.stream])
 
     def recorded(self, ledger: Ledger | UpsertedRows, change: Frame) -> Frame:
-        """A batch of one stream, once it is noted what there is of it."""
+        """Records a batch of one stream in its ledger, and returns it as stages are to read it."""
         left = ledger.record(change)
         self.transaction.temporaries.counted += ledger.planned()
         return left
 
     def plan_shortages(self, arrived: Mapping[str, Frame]) -> None:
-        """Plans to look whether trusted deletions have left too little; it is computed with the states."""
+        """Plans the check for negative counts that trusted deletions have left; it is computed with the states."""
         found = list(shortages(self.stages, self.plan.trusted, arrived, self.plans))
         self.transaction.shortages = found
         self.transaction.temporaries.counted += [shortage.below for shortage in found]
 
     def check(self) -> None:
-        """Raises: MissingRow when the batch has deleted a row that was not there; WrongDeletion where that was trusted
-        and shows; AmbiguousRow, MissingVersion where it is not known which row replaces which."""
+        """Raises: MissingRow when the batch has deleted a row that was not there; WrongDeletion when a trusted deletion
+        is found to be wrong; AmbiguousRow, MissingVersion when it is not known which row replaces which."""
         for ledger in self.ledgers:
             ledger.check()
         for shortage in self.transaction.shortages or ():
@@ -150,12 +150,12 @@ class ViewStates:
     # --- the answer ---------------------------------------------------------------------------
 
     def answer(self, transaction: Transaction, states: list[Snapshot]) -> Relation:
-        """The answer after a batch, over the states that there are then."""
+        """The answer after a batch, over the states as they are then."""
         first = None if self.first is None else self.first.answer(transaction, states)
         return self.deltas.answer(states) if first is None else first
 
     def changes(self, transaction: Transaction, states: list[Snapshot]) -> Relation:
-        """How a batch has changed the answer."""
+        """The change of the answer by a batch."""
         first = None if self.first is None else self.first.changes(transaction, states)
         return self.deltas.of_answer(states, transaction.before) if first is None else first
 
@@ -165,24 +165,24 @@ class ViewStates:
         """The tables of all states."""
         kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
         kept += [each.pending for each in self._all_carried() if each.pending is not None]
-        # Stages may have what their joins keep of an input in common.
+        # Stages may share the tables of a common join input.
         return [*dict.fromkeys(table for state in self.stages for table in state.all_tables()), *kept]
 
     def snapshots(self) -> list[Snapshot]:
         return [state.snapshot() for state in self.stages]
 
     def uncomputed(self) -> list[Run]:
-        """The runs that no action has computed yet, and what of changes is to be counted."""
+        """The runs that no action has computed yet, and the changes that are still to be counted."""
         runs = [run for table in self.tables() for run in table.uncomputed()]
         return [*runs, *(run for run in self.transaction.temporaries.counted if run.rows is None)]
 
     def residual(self) -> Residual:
-        """How far the values of loops are off by what does not matter, once the batch is completed."""
+        """How far the values of loops are off by changes that are held back, once the batch is completed."""
         kept_back = Residual.of_steps(residuals([*self.residual_changes.values()]))
         return reduce(Residual.and_also, (each.residual for each in self._all_carried()), kept_back)
 
     def sizes(self) -> Sizes:
-        """How large the states are, each row counted once by whatever keys it is kept, and how many keys the last
+        """The number of rows in the states, a row that is kept by several keys counted once, and how many keys the last
         completed batch touched, if those were counted."""
         again = {table for state in self.stages for table in state.kept_again()}
         rows = sum(run.rows or 0 for table in self.tables() if table not in again for run in table.runs)
@@ -192,8 +192,8 @@ class ViewStates:
         return [each for loop in self.carried for each in loop]
 
     def repartition(self, wanted: Mapping[str, str]) -> None:
-        """Moves all rows to as many partitions as some settings want, and uses these from now on; or nothing, if that
-        fails."""
+        """Moves all rows to the number of partitions in the settings `wanted`, and uses these from then on. If that
+        fails, nothing changes."""
         tables, before, moved = self.tables(), self.plans.settings, list[Run]()
         for table in tables:
             table.wait_for_merged()
@@ -216,7 +216,7 @@ class ViewStates:
     # --- planning ahead -----------------------------------------------------------------------
 
     def savepoint(self, more: Sequence[object]) -> Callable[[], None]:
-        """What takes back all that is planned from now on, in some more objects too; nothing of it is computed yet."""
+        """A function that undoes all planning from here on, in the objects `more` too, while none of it is computed."""
         inputs = [kept for state in self.stages for kept in state.inputs.values()]
         tables, temporaries = self.tables(), self.transaction.temporaries
         inside = [part for table in tables for part in (table.batch, table.log)]
@@ -233,6 +233,6 @@ class ViewStates:
         return take_back
 
     def _runs(self) -> set[Run]:
-        """All runs that are needed."""
+        """All runs that tables and temporaries refer to."""
         own = (run for table in self.tables() for run in (*table.all_runs(), *table.merged_aside()))
         return {*own, *self.transaction.temporaries.runs}

@@ -1,8 +1,8 @@
-"""The one place that reaches through PySpark into the JVM, and what to do where that is not possible.
+"""The one place that reaches through PySpark into the JVM, and what replaces that where there is no JVM.
 
 A local checkpoint cuts the lineage of a state, but its blocks stay until the driver's garbage collector finds them.
-Freeing them at once needs the handle of the plan's RDD, which PySpark does not give out. Under Spark Connect there is
-no JVM to reach: `remote.py` says what is done there, and a view, whose states are such handles, is refused.
+Freeing them at once needs the handle of the plan's RDD, which PySpark does not expose. Under Spark Connect there is no
+JVM to reach: `remote.py` has what is done instead, and a view, whose states are such handles, is refused.
 """
 
 from __future__ import annotations

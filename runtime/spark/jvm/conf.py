@@ -1,4 +1,4 @@
-"""Settings of a session that are others for some time."""
+"""Settings of a session that are changed temporarily."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from mrql.runtime.spark.jvm.handles import handles
 
 @attrs.frozen
 class Switch:
-    """Settings of a session that are to be others for some time: on and off by a call or two, where each setting would
-    take one to be read, one to be set and one to be set back."""
+    """Settings of a session that are changed temporarily: switched on and off with a call or two, instead of one call
+    for each setting to read it, one to set it and one to restore it."""
 
     conf: Any
     current: Any
-    """The settings of the session, as they are at any time."""
+    """The live settings of the session."""
     before: Any
-    """The settings for which this was made."""
+    """A copy of the settings for which this was made."""
     wanted: Any
     restored: Any
     removed: Any
 
     @staticmethod
     def of(spark: SparkSession, wanted: Mapping[str, str]) -> Switch:
-        """What there is to do for settings that are wanted, as those of the session are now."""
+        """The changes that are necessary for the wanted settings, given the current ones of the session."""
         util = handles(spark).util
         before = {key: spark.conf.get(key, None) for key in wanted}
         changed, restored, removed = util.Properties(), util.Properties(), util.ArrayList()
@@ -53,12 +53,12 @@ class Switch:
         return bool(self.current.equals(self.before))
 
     def on(self) -> None:
-        """Sets them."""
+        """Sets the wanted values."""
         if self.wanted is not None:
             self.conf.setConf(self.wanted)
 
     def off(self) -> None:
-        """Sets back what was set otherwise before."""
+        """Restores the previous values."""
         if self.restored is not None:
             self.conf.setConf(self.restored)
         if self.removed is not None:

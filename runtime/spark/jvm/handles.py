@@ -1,4 +1,4 @@
-"""Handles of what is used in each batch: to find a class or a field takes longer than to use it."""
+"""Handles of classes and fields that are used in each batch: finding one takes longer than using it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mrql.runtime.spark.jvm.remote import is_remote
 
 @attrs.frozen
 class MadeBy:
-    """How RDDs of a kind are made."""
+    """The constructor of a kind of RDDs."""
 
     constructor: Any
     booleans: int
-    """How many things Spark is told then. Each version has some more of them."""
+    """The number of its boolean parameters, which differs between versions of Spark."""
 
     @staticmethod
     def of(package: Any, named: Callable[[str], Any], kind: str) -> MadeBy:
@@ -32,8 +32,8 @@ class MadeBy:
 
 @attrs.frozen
 class ShufflesMadeBy:
-    """How shuffles are made: of the rows that are moved, of what a shuffle has in some of its fields, and of the types
-    of a key, of a row, and of a row once more."""
+    """The constructor of shuffles. Its arguments are the rows to be moved, the values of some fields of a shuffle, and
+    the types of the key, of the row, and of the row again."""
 
     constructor: Any
     fields: tuple[Any, ...]
@@ -41,7 +41,8 @@ class ShufflesMadeBy:
 
     @staticmethod
     def of(gateway: Any, named: Callable[[str], Any]) -> ShufflesMadeBy | None:
-        """Each version of Spark hands over some more, and keeps it in the same order; None for one that does not."""
+        """The constructor in this version of Spark, whose parameters are fields of a shuffle in the same order; None if
+        they are not."""
         kind = named("org.apache.spark.ShuffleDependency")
         made = max(kind.getConstructors(), key=lambda each: int(each.getParameterCount()))
         *handed_over, _, _, _ = made.getParameterTypes()
@@ -54,13 +55,13 @@ class ShufflesMadeBy:
         return ShufflesMadeBy(shuffles, tuple(own[1:]), tags.Int())
 
     def likewise(self, shuffle: Any, row: Any) -> Callable[[Any], Any]:
-        """What makes a shuffle of other rows, of the same type, as one was made."""
+        """A function that makes a shuffle like a given one, of other rows of the same type."""
         kept = [own.get(shuffle) for own in self.fields]
         return lambda moved: self.constructor(moved, *kept, self.key, row, row)
 
 
 class Handles:
-    """Handles of what is used in each batch: to find a class or a field takes longer than to use it."""
+    """Handles of classes and fields that are used in each batch: finding one takes longer than using it."""
 
     def __init__(self, gateway: Any) -> None:
         sql = gateway.jvm.org.apache.spark.sql
@@ -112,45 +113,46 @@ class Handles:
 
     @cached_property
     def shuffles(self) -> ShufflesMadeBy | None:
-        """How shuffles are made. That is found when one is first asked for: a query that is evaluated once has none."""
+        """The constructor of shuffles, found when it is first needed: a query that is evaluated once needs none."""
         return self._shuffles()
 
     def mapped(self, rdd: Any, function: Any) -> Any:
-        """An RDD with a function of Spark's over the partitions of another."""
+        """An RDD with a function of Spark's over the partitions of another one."""
         tag = rdd.elementClassTag()
         return self.mapped_rdd.constructor(rdd, function, *[False] * self.mapped_rdd.booleans, tag, tag)
 
     def leaf(self, rdd: Any, df: DataFrame) -> Any:
-        """What Spark's plan for rows is that are kept in an RDD, and were computed as those of a DataFrame."""
+        """Spark's logical plan of rows that are kept in an RDD and have the columns and the partitioning of a
+        DataFrame."""
         return self._logical.fromDataset(rdd, df._jdf, *self._logical_flags)
 
     def beside(self, spark: SparkSession, rdds: Sequence[Any]) -> Any:
-        """The RDD whose each partition is one of each of some others, all with as many."""
+        """The RDD each partition of which consists of one partition of each given RDD; all have the same number."""
         first = rdds[0]
         context, size = spark.sparkContext._jsc.sc(), first.getNumPartitions()
         return self.beside_rdd(context, self.seq(rdds), size, first.elementClassTag())
 
     def index_of_files(self, spark: SparkSession, files: Iterable[str], options: Any) -> Any:
-        """What Spark knows files by. It does not name those that are not there."""
+        """Spark's index of some files. It omits those that do not exist."""
         paths = self.seq(map(self._path, files))
         return self._index(spark._jsparkSession, paths, options, self.none, self._no_cache, self.none, self.none)
 
     def arguments(self, *values: Any) -> Any:
-        """What a method is called with."""
+        """The arguments of a method, as a Java array."""
         array = self._arguments(len(values))
         for number, value in enumerate(values):
             array[number] = value
         return array
 
     def seq(self, of: Iterable[Any]) -> Any:
-        """A sequence of Scala's."""
+        """A Scala sequence."""
         together = self._list()
         for item in of:
             together.add(item)
         return self._as_scala(together).toSeq()
 
     def texts(self, of: Sequence[str]) -> Any:
-        """An array of texts, handed over as one."""
+        """A Java array of texts, passed in one call."""
         return self._parsed(json.dumps(of), self._texts)
 
 
@@ -164,7 +166,7 @@ def _of(gateway: Any) -> Handles:
 
 
 def session_id(spark: SparkSession) -> str:
-    """What a session is known by: more than one object of Python may stand for it."""
+    """The id of a session, for which there may be more than one Python object."""
     if spark not in _SESSION_IDS:
         known = spark.session_id if is_remote(spark) else spark._jsparkSession.sessionUUID()  # type: ignore[attr-defined]
         _SESSION_IDS[spark] = str(known)
@@ -175,26 +177,26 @@ _SESSION_IDS: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 
 
 def _module(package: Any, name: str) -> Any:
-    """An object of Scala's."""
+    """A Scala object."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
 def field(of: Any, name: str) -> Any:
-    """What an object of a class was made with."""
+    """The field of a class with a name, made accessible."""
     found = of.getDeclaredField(name)
     found.setAccessible(True)
     return found
 
 
 def _method(of: Any, name: str) -> Any:
-    """The one method of a class with a name."""
+    """The only method of a class with a name, made accessible."""
     (found,) = (method for method in of.getDeclaredMethods() if method.getName() == name)
     found.setAccessible(True)
     return found
 
 
 def items(seq: Any) -> Iterator[Any]:
-    """The items of a sequence of Scala's."""
+    """The items of a Scala sequence."""
     return (seq.apply(i) for i in range(seq.size()))
 
 

@@ -1,6 +1,5 @@
-"""Files that hold the partitions of rows, each file those of one: Spark calls them buckets, and finds by the name of a
-file which one it is.
-"""
+"""Files each of which has rows of one partition: Spark calls the partitions buckets, and takes the number of a file's
+bucket from its name."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from mrql.runtime.spark.jvm.handles import handles, items, name_of
 
 
 def partitions_by(df: DataFrame, columns: Sequence[str]) -> int | None:
-    """How many partitions rows lie in by the hash of some columns; None where they lie in another way."""
+    """The number of partitions of rows that are partitioned by the hash of some columns; None if they are not."""
     partitioning = df._jdf.queryExecution().executedPlan().outputPartitioning()
     if name_of(partitioning) != "HashPartitioning":
         return None
@@ -26,7 +25,8 @@ def _column(expression: Any) -> str | None:
 
 
 def in_buckets(df: DataFrame, columns: Sequence[str], partitions: int) -> DataFrame:
-    """Rows of files, and nothing else, of which Spark is told that they lie in partitions by the hash of some columns.
+    """A DataFrame of files and nothing else, of which Spark is told that the rows are partitioned by the hash of some
+    columns.
 
     The number of a file's partition follows the last `_` of its name.
     """

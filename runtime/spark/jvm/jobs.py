@@ -1,4 +1,4 @@
-"""Jobs that compute rows and return how many there are."""
+"""Jobs that compute rows and return their number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mrql.runtime.spark.jvm.rows import beside, in_partitions, rows
 
 
 def compute(rdd: Any, tasks: int) -> int:
-    """Computes the rows of a local checkpoint, all of them, and returns their number; in so many tasks at most."""
+    """Computes all rows of a local checkpoint, in at most `tasks` tasks, and returns their number."""
     return int(in_partitions(rdd, tasks).count())
 
 
@@ -32,7 +32,7 @@ def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:
 
 @contextmanager
 def ending_with(spark: SparkSession) -> Iterator[None]:
-    """A block whose jobs end with it: where it is interrupted, as by Ctrl-C, they would go on with what they write."""
+    """A block whose jobs are cancelled if it is interrupted, as by Ctrl-C: otherwise they would go on writing."""
     context, tag = spark.sparkContext, f"mrql-{uuid4()}"
     context.addJobTag(tag)
     try:
@@ -47,11 +47,13 @@ def ending_with(spark: SparkSession) -> Iterator[None]:
 
 
 CONNECTIONS_TO_TRY = 3
-"""A call of the JVM that is interrupted takes its connection with it, and the next one may be closed with it."""
+"""How often cancelling is tried: an interrupted call of the JVM closes its connection, and the next one may be closed
+with it."""
 
 
 def _cancel(context: SparkContext, tag: str) -> None:
-    """Ends the jobs with a tag. What has interrupted them is to be heard of, not that they could not be ended."""
+    """Cancels the jobs with a tag. A failure of the connection is not raised, so that the interruption itself is
+    reported."""
     for _ in range(CONNECTIONS_TO_TRY):
         with suppress(Py4JNetworkError):
             context.cancelJobsWithTag(tag)
@@ -62,21 +64,21 @@ def _cancel(context: SparkContext, tag: str) -> None:
 class Job:
     """A job that computes the rows of local checkpoints, and counts them.
 
-    A task reads the plans of everything that its stage computes, which takes longer than to compute a small run. So
-    those with as many partitions lie beside each other: a task computes one partition of all of them.
+    A task reads the plans of everything that its stage computes, which takes longer than computing a small run. So
+    checkpoints with the same number of partitions are combined: a task computes one partition of all of them.
     """
 
     of: int
-    """How many local checkpoints there are."""
+    """The number of local checkpoints."""
     order: tuple[int, ...] = ()
-    """Which of them each count is of."""
+    """For each count, the position of its local checkpoint."""
     rdd: Any = None
     action: Any = None
-    """Spark's handles of what is computed, and of the job; None where there is nothing to do."""
+    """Spark's handles of the RDD that is computed, and of the job; None if there is nothing to do."""
 
     @staticmethod
     def started(spark: SparkSession, rdds: Sequence[Any]) -> Job:
-        """Starts to compute some local checkpoints; it is not waited for."""
+        """Starts to compute local checkpoints, without waiting."""
         counted = _counting(spark)
         by_size: dict[int, list[int]] = {}
         for number, rdd in enumerate(rdds):
@@ -94,9 +96,9 @@ class Job:
         counts = [0] * self.of
         if self.action is not None:
             rows = self.action.get()
-            # Spark does this at the end of a job that it waits for: the rows forget what they were made from.
+            # Spark does this at the end of a job that it waits for: the lineage of the rows is cut.
             self.rdd.doCheckpoint()
-            # To iterate over Java's list would end with an error of Java's, each time.
+            # Iterating over a Java list ends with a Java exception each time.
             for i, number in enumerate(self.order):
                 counts[number] += rows.get(i).getLong(0)
         return counts
@@ -107,7 +109,7 @@ class Job:
         return self.action is None or bool(self.action.isDone())
 
     def cancel(self) -> None:
-        """Gives up what is not computed yet."""
+        """Cancels what is not computed yet."""
         if self.action is not None:
             self.action.cancel(True)
 
@@ -116,9 +118,10 @@ _COUNTING: WeakKeyDictionary[SparkContext, Callable[[Any], Any]] = WeakKeyDictio
 
 
 def _counting(spark: SparkSession) -> Callable[[Any], Any]:
-    """Makes of an RDD one in which Spark's own plan for `count(1)` counts the rows of each partition, each by itself.
+    """A function that makes an RDD of the number of rows in each partition of another one, by Spark's own plan for
+    `count(1)`.
 
-    It looks at no columns, and so what it does is the same for all rows.
+    This plan reads no columns, and so is the same for all rows.
     """
     context = spark.sparkContext
     if context not in _COUNTING:
@@ -133,13 +136,14 @@ def _counting(spark: SparkSession) -> Callable[[Any], Any]:
 
 
 OBSERVED_WITHIN_SECONDS = 5.0
-"""So many seconds after a job Spark may take to say what was observed in it."""
+"""How long Spark may take after a job to report an observation, in seconds."""
 
 
 def observed_now(observation: Observation) -> int | None:
-    """What was observed of rows that have been computed; None where nothing has asked for them as a whole.
+    """The value of an observation over rows that have been computed; None if it is not reported in time, as when they
+    were never read as a whole.
 
-    PySpark would wait for that without an end.
+    PySpark would wait for it forever.
     """
     until = time.monotonic() + OBSERVED_WITHIN_SECONDS
     while not observation._jo.future().isCompleted():  # type: ignore[union-attr]

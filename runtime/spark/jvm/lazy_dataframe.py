@@ -1,4 +1,4 @@
-"""What PySpark makes at once, made once or when it is asked for."""
+"""Columns that are made once, and DataFrames that are made when they are first used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mrql.algebra.errors import UserError
 
 
 def column(text: str) -> Column:
-    """The column of an SQL expression, made once: to find the function by its name costs more than to call it."""
+    """The column of an SQL expression, made once: finding the function by its name costs more than calling it."""
     return F.expr(text) if SparkContext._gateway is None else _column(SparkContext._gateway, text)
 
 
@@ -29,11 +29,11 @@ def _column(gateway: Any, text: str) -> Column:
 
 
 class Lazy(ClassicDataFrame):
-    """A DataFrame that is not even analysed before something is asked of it.
+    """A DataFrame that is not even analysed before it is used.
 
-    Under Spark Connect every DataFrame is so; the classic ones take milliseconds of a batch for each operation. One of
-    rows that are not kept for ever has a `check` that they are there, which raises a UserError: it is made each time
-    that something is asked of it. Where it was cached meanwhile, they need not be.
+    Under Spark Connect every DataFrame is like that; classic ones take milliseconds of a batch for each operation. A
+    DataFrame of rows that are not kept forever has a `check` that they still exist, which raises a UserError otherwise.
+    It is called each time that the DataFrame is used; if the DataFrame has been cached, the error is ignored.
     """
 
     def __init__(
@@ -44,19 +44,19 @@ class Lazy(ClassicDataFrame):
         self.check = check
 
     def like(self, make: Callable[[], DataFrame]) -> Lazy:
-        """Another one of the same rows."""
+        """Another lazy DataFrame over the same rows."""
         return Lazy(make, self.sparkSession, self.check)
 
     @cached_property
     def _made(self) -> DataFrame:
         return self._make()
 
-    # The base class takes what goes wrong on the way to a schema for a schema that it cannot read.
+    # The base class would report any error on the way to a schema as a schema that it cannot parse.
     @property
     def schema(self) -> StructType:
         return self._made.schema
 
-    # The base class sets its handle in its constructor; here that is put off.
+    # The base class sets its handle in its constructor; here that is deferred.
     @property
     def _jdf(self) -> Any:
         made = self._made
@@ -74,13 +74,13 @@ class Lazy(ClassicDataFrame):
 
 
 def lazily(df: DataFrame, make: Callable[[], DataFrame]) -> Lazy:
-    """What is made of a DataFrame, which may be one of rows that are not kept for ever."""
+    """A lazy DataFrame derived from another one, whose `check` it takes over if that is lazy."""
     return df.like(make) if isinstance(df, Lazy) else Lazy(make, df.sparkSession)
 
 
 class Reading(Lazy):
-    """A DataFrame of rows that somebody else may free. Whatever is asked of it, and of what is derived from it, is in a
-    block that `reading` makes: nothing is freed meanwhile."""
+    """A DataFrame of rows that somebody else may free. Each operation on it, and on DataFrames derived from it, runs in
+    a block that `reading` makes, during which nothing is freed."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Reading(Lazy):
 
 
 class _ReadingWriter(DataFrameWriter):
-    """What writes such rows."""
+    """The writer of such a DataFrame."""
 
     def __init__(self, df: Reading) -> None:
         super().__init__(df)
@@ -109,14 +109,14 @@ class _ReadingWriter(DataFrameWriter):
 
 
 def _in_block(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a DataFrame, or of what writes one, in the block."""
+    """A method of a DataFrame, or of its writer, that runs in the block."""
 
     @wraps(method)
     def called(self: Any, *given: Any, **options: Any) -> Any:
         with self.reading():
             found = method(self, *given, **options)
         if type(found) is ClassicDataFrame:
-            # It may be of rows that were cached: only where it fails it is asked whether they are there.
+            # Its rows may have been cached: whether they still exist is checked only if it fails.
             return Reading(lambda: found, self.sparkSession, None, self.reading)
         return found
 

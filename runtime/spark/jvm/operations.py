@@ -1,4 +1,4 @@
-"""Operations of a DataFrame on SQL texts, which go to the JVM in a call or two: PySpark looks up a class for each."""
+"""Operations of a DataFrame on SQL texts, with a call or two to the JVM: PySpark looks up a class for each text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mrql.runtime.spark.jvm.remote import is_remote
 
 
 def select(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """A column for each expression."""
+    """Selects a column for each expression."""
     if is_remote(df):
         return df.selectExpr(*columns)
     java = handles(df.sparkSession)
@@ -22,7 +22,7 @@ def select(df: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def aggregate(df: DataFrame, keys: Sequence[str], measures: Sequence[str]) -> DataFrame:
-    """A row for each key, with those and the measures."""
+    """One row for each key, with the keys and the measures."""
     if is_remote(df):
         return df.groupBy(*map(F.expr, keys)).agg(*map(F.expr, measures))
     java = handles(df.sparkSession)
@@ -32,7 +32,7 @@ def aggregate(df: DataFrame, keys: Sequence[str], measures: Sequence[str]) -> Da
 
 
 def repartition(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """The rows with equal columns in one partition; without columns, all of them."""
+    """The rows, with those that have equal columns in one partition; without columns, with all in one."""
     if not columns:
         return df.repartition(1)
     if is_remote(df):
@@ -46,17 +46,17 @@ def _columns(texts: Sequence[str]) -> list[Any]:
 
 
 def wait(spark: SparkSession, seconds: float) -> None:
-    """Waits in Spark's own thread, where it may be interrupted.
+    """Waits in Spark's own thread, where Spark may interrupt it.
 
-    Raises: Py4JError where it was.
+    Raises: Py4JError if it was interrupted.
     """
     spark._jvm.java.lang.Thread.sleep(int(seconds * 1000))  # type: ignore[union-attr]
 
 
 def interval_seconds(spark: SparkSession, interval: str) -> float:
-    """How long the interval of a trigger is, as Spark reads it.
+    """The length of a trigger's interval in seconds, as Spark reads it.
 
-    Raises: PySparkException, Py4JError where it is none.
+    Raises: PySparkException, Py4JError if it is not an interval.
     """
     trigger = spark._jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(interval)  # type: ignore[union-attr]
     return float(trigger.intervalMs()) / 1000

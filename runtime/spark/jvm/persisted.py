@@ -18,25 +18,25 @@ from mrql.runtime.spark.jvm.jobs import compute
 from mrql.runtime.spark.jvm.rows import rdd_of, rows, rows_of
 
 SEED = 42
-"""What Spark begins the hash of a row with."""
+"""The seed of Spark's hash of a row."""
 
 BY_KEY = ("HashPartitioning", "SinglePartition$")
-"""The ways in which rows with equal keys are in one partition, the same one wherever rows lie in this way."""
+"""The partitionings under which rows with equal keys are in one partition, the same one for all rows partitioned so."""
 
 
 @attrs.frozen
 class RowShape:
-    """The columns and the partitioning of rows, as Spark's plan of rows that are there already."""
+    """The columns and the partitioning of rows, as Spark's plan of rows that are already computed."""
 
     plan: Any
     signature: str
     is_by_key: bool
-    """Whether it says of each row which partition it is in."""
+    """Whether the partitioning determines the partition of each row."""
     in_one: bool
-    """Whether that is the only one."""
+    """Whether that is the only partition."""
 
     def over(self, spark: SparkSession, rdd: Any, *, for_others: bool = False) -> DataFrame:
-        """Rows of this shape as a DataFrame. For what `for_others` do with it, Spark knows nothing of its size."""
+        """Rows of this shape as a DataFrame. If it is `for_others`, Spark is given no estimate of its size."""
         leaf = self.plan.newInstance()
         java = handles(spark)
         java.kept.set(leaf, rdd)
@@ -46,13 +46,13 @@ class RowShape:
 
 
 def local_checkpoint(df: DataFrame, *, small: bool, few: bool = False) -> tuple[Any, RowShape]:
-    """The same rows, kept with their partitioning when they are first computed, and without their history.
+    """The same rows, kept with their partitioning when they are first computed, and without their lineage.
 
-    A small one is kept as bytes. Rows kept as objects are faster to read again, but Spark estimates their size while it
-    stores them, which takes longer than to write some ten thousand of them down.
+    A small checkpoint is kept as bytes. Rows kept as objects are faster to read again, but Spark estimates their size
+    while it stores them, which takes longer than serializing some ten thousand of them.
 
-    It is what `DataFrame.localCheckpoint` makes. But that is an action: Spark tells its listeners of it, and reads the
-    byte code of the function that copies the rows, each time.
+    The result is that of `DataFrame.localCheckpoint`. But that is an action: each time, Spark notifies its listeners,
+    and reads the byte code of the function that copies the rows.
     """
     spark = df.sparkSession
     rdd = df._jdf.queryExecution().executedPlan().execute()
@@ -66,7 +66,7 @@ def shape_of(df: DataFrame, *, few: bool) -> RowShape:
 
 
 def shape_by(df: DataFrame, columns: Sequence[str], partitions: int, *, few: bool) -> RowShape:
-    """The columns of a DataFrame, and that rows lie in so many partitions by the hash of some of them."""
+    """The shape of a DataFrame's rows when they are partitioned by the hash of some columns."""
     spark = df.sparkSession
     leaf = rows(spark, nothing(spark), df._jdf.schema())
     moved = leaf.repartition(partitions, *columns)._jdf.queryExecution().sparkPlan().outputPartitioning()
@@ -77,7 +77,7 @@ def shape_by(df: DataFrame, columns: Sequence[str], partitions: int, *, few: boo
 
 @lru_cache(maxsize=64)
 def places(spark: SparkSession, partitions: int) -> tuple[int, ...]:
-    """For each partition, of so many, a number that lies in it by its hash."""
+    """For each partition, a number whose hash leads to it."""
     hashed = spark._jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32(SEED).hashInt  # type: ignore[union-attr]
     found: dict[int, int] = {}
     numbers = count()
@@ -88,26 +88,26 @@ def places(spark: SparkSession, partitions: int) -> tuple[int, ...]:
 
 
 def _shape(spark: SparkSession, leaf: Any, *, few: bool) -> RowShape:
-    # Rows of this shape may be those of several checkpoints, one after the other.
+    # Rows of this shape may be those of several checkpoints, one after the other, and so in no order.
     java = handles(spark)
     java.kept_order.set(leaf, java.seq(()))
     partitioning = leaf.outputPartitioning()
     by_key = name_of(partitioning) in BY_KEY
     in_one = by_key and partitioning.numPartitions() == 1
     if in_one:
-        # Whatever they are grouped by, they are there.
+        # Rows in one partition are in place whatever they are grouped by.
         java.kept_partitioning.set(leaf, java.single_partition)
     if in_one and few:
-        # Spark distributes what it takes to be large, and the size of a join it takes to be those of its sides,
-        # multiplied.
+        # Spark distributes rows that it estimates to be large, and estimates the size of a join as the product of the
+        # sizes of its sides.
         java.kept_statistics.set(leaf, java.few_bytes)
     return RowShape(leaf, _signature(leaf), by_key, in_one)
 
 
 def kept(spark: SparkSession, rdd: Any, *, small: bool) -> Any:
-    """The RDD of a plan's rows, kept when it is first computed, without its history.
+    """The RDD of a plan's rows, kept when it is first computed, without its lineage.
 
-    The rows are copied, for a plan puts each into the place of the one before.
+    The rows are copied, since a plan writes each over the one before.
     """
     java = handles(spark)
     level = java.as_bytes if small else java.as_rows
@@ -118,7 +118,7 @@ _COPIED: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 
 def _copied(spark: SparkSession) -> Any:
-    """How Spark itself copies the rows of a partition to keep them."""
+    """The function with which Spark itself copies the rows of a partition to keep them."""
     context = spark.sparkContext
     if context not in _COPIED:
         rdd = rdd_of(spark.range(0).localCheckpoint(False, StorageLevel.MEMORY_AND_DISK))
@@ -149,11 +149,11 @@ class ColumnarRows:
         return ColumnarRows(DataFrame(java.dataset(spark._jsparkSession, cached), spark), buffers, in_one)
 
     def compute(self, tasks: int) -> None:
-        """Computes the rows, in so many tasks at most."""
+        """Computes the rows in at most `tasks` tasks."""
         compute(self.buffers, tasks)
 
     def count(self) -> int:
-        """The number of the rows, which the columns say without being read."""
+        """The number of rows, which is known without reading the columns."""
         return int(rows_of(self.df.select()).count())
 
     def free(self) -> None:
@@ -167,12 +167,12 @@ def free(rdd: Any) -> None:
 
 
 def persistent_rdds(spark: SparkSession) -> int:
-    """How many RDDs Spark keeps blocks of."""
+    """The number of RDDs of which Spark keeps blocks."""
     return int(spark.sparkContext._jsc.getPersistentRDDs().size())
 
 
 def _signature(leaf: Any) -> str:
-    """The columns and the partitioning of rows, in words in which equal ones are the same."""
+    """The columns and the partitioning of rows, as a text that is the same for equal ones."""
     names = {f"#{a.exprId().id()}": f"#{i}" for i, a in enumerate(items(leaf.output()))}
     partitioning = re.sub(r"#\d+", lambda found: names.get(found[0], found[0]), leaf.outputPartitioning().toString())
     return f"{leaf.schema().json()} {partitioning}"

@@ -1,4 +1,4 @@
-"""What the physical plan of a DataFrame has at its leaves, and what it reads of them."""
+"""The physical plan of a DataFrame: its leaves, and the columns that it reads of them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class PhysicalPlan:
         self._plan = df._jdf.queryExecution().executedPlan()
 
     def can_be_copied(self) -> bool:
-        """Whether a copy of the plan is a plan of its own."""
+        """Whether a copy of the plan is independent of it."""
         return can_be_copied(self._plan)
 
     def rdds(self) -> Iterator[tuple[int, int]]:
-        """The leaves that scan an RDD: the number of each, and the RDD's."""
+        """The leaves that scan an RDD: the number of each leaf, and the id of its RDD."""
         for number, leaf in enumerate(items(self._plan.collectLeaves())):
             if name_of(leaf) == "RDDScanExec":
                 yield number, leaf.rdd().id()
 
     def read_of(self, leaves: Sequence[int]) -> set[str] | None:
-        """The columns that are read of some leaves with the same columns; None if it may be all."""
+        """The columns that are read of some leaves with the same columns; None if they may be all."""
         wanted = {*leaves}
         found: set[str] = set()
         for number, (leaf, above) in enumerate(paths(self._plan)):
@@ -42,7 +42,7 @@ class PhysicalPlan:
         return found
 
     def prepared(self, spark: SparkSession, leaves: Iterable[int]) -> PreparedPlan:
-        """The plan without the rows of some leaves, to be executed over those of other plans."""
+        """The plan without the rows of some leaves, to be executed over rows of other plans."""
         return PreparedPlan.of(spark, self._plan, tuple(leaves), of_plans=True)
 
     def shape(self, *, few: bool) -> RowShape:
@@ -52,7 +52,7 @@ class PhysicalPlan:
 
 
 def can_be_copied(plan: Any) -> bool:
-    """Whether a copy of a plan is a plan of its own: one with a query inside an expression shares that."""
+    """Whether a copy of a plan is independent of it: a query inside an expression would be shared."""
     return bool(plan.subqueriesAll().isEmpty())
 
 
@@ -62,7 +62,7 @@ def executed_plan(df: DataFrame) -> str:
 
 
 def _read(leaf: Any, above: Sequence[Any]) -> set[str] | None:
-    """The columns of a leaf that are read by what is above it; None if they are passed on as they are."""
+    """The columns of a leaf that are read by the nodes above it; None if all may be passed on."""
     used: set[int] = set()
     for node in reversed(above):
         name = name_of(node)

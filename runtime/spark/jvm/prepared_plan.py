@@ -1,4 +1,4 @@
-"""Physical plans that are executed again and again, with other rows at their leaves."""
+"""Physical plans that are executed repeatedly, with other rows at their leaves."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from mrql.runtime.spark.jvm.handles import handles, items, name_of, nothing
 from mrql.runtime.spark.jvm.rdd_graph import RddGraph
 
 REMEMBERED_MAX_GRAPHS = 8
-"""Of how many numbers of partitions at its leaves the RDDs of a plan are remembered."""
+"""For how many combinations of partition counts at its leaves the RDDs of a plan are remembered."""
 
 
 @attrs.define(eq=False)
 class PreparedPlan:
     """A physical plan without the rows of some of its leaves.
 
-    The first time that there are so many partitions at each leaf, the plan is executed over RDDs without rows, to see
-    what RDDs come of that. Those are made over the rows of a batch, then and later. How many partitions there are is
-    all that Spark looks at of an RDD before a job begins: it decides whether one is left out of a union, or a limit is
-    of one.
+    The first time that its leaves have certain numbers of partitions, the plan is executed over RDDs without rows, to
+    see which RDDs result. These are then made over the rows of the batch, and of later ones. The number of partitions
+    is all that Spark looks at in an RDD before a job begins: it decides whether an RDD is left out of a union, or
+    whether a limit is over one partition.
     """
 
     plan: Any
     leaves: tuple[int, ...]
     """The numbers of the leaves that are to be filled in."""
     is_of_one_batch: bool
-    """Whether what is made of the plan has rows of the leaves in it: those that are sent to all tasks, or the bounds of
-    ranges in which rows are put."""
+    """Whether the RDDs of the plan depend on rows of the leaves: on those that are broadcast, or on the bounds of
+    ranges by which rows are partitioned."""
     copied: tuple[int, ...]
-    """The places, among these, of leaves whose rows are copied, and no more, before another operator reads them."""
+    """The positions in `leaves` of those whose rows are only copied before another operator reads them."""
     _graphs: OrderedDict[tuple[int, ...], RddGraph | None] = attrs.field(factory=OrderedDict, init=False)
-    """By the numbers of partitions; None where the plan is to be executed each time."""
+    """By the numbers of partitions of the leaves; None if the plan is to be executed each time."""
 
     @staticmethod
     def of(spark: SparkSession, plan: Any, leaves: tuple[int, ...], *, of_plans: bool = False) -> PreparedPlan:
-        """A plan, of which a copy is made that keeps nothing alive that is in its leaves. They may be said to be filled
-        with what other plans compute."""
+        """Prepares a copy of a plan that keeps alive nothing that is in the leaves. `of_plans` says that these are
+        filled with rows computed by other plans."""
         copy = copied(spark, plan)
         found = copy.collectLeaves()
         for number in leaves:
@@ -51,7 +51,7 @@ class PreparedPlan:
         return PreparedPlan(*_sent_once(spark, copy, leaves), looks, tuple(_copied(above)) if of_plans else ())
 
     def over(self, spark: SparkSession, filled: Sequence[Any]) -> Any:
-        """The rows of the plan as an RDD, with another one for each of the leaves."""
+        """The rows of the plan as an RDD, with the given RDDs at its leaves."""
         graph = None if self.is_of_one_batch else self._graph(spark, tuple(rdd.getNumPartitions() for rdd in filled))
         return self._executed(spark, filled) if graph is None else graph.over(filled)
 
@@ -66,11 +66,11 @@ class PreparedPlan:
         return graph
 
     def _executed(self, spark: SparkSession, filled: Sequence[Any]) -> Any:
-        """The rows of a copy of the plan with an RDD for each of the leaves.
+        """The rows of a copy of the plan, executed with an RDD for each of the leaves.
 
         Generated code refers to its node of the plan, and a task is sent that node with all below it. So the leaves are
-        emptied once the RDD is made: else each task has what all RDDs before it are made of, back to the last ones that
-        are computed.
+        emptied once the RDD is made: otherwise each task contains the lineage of the RDDs at the leaves, back to the
+        last computed ones.
         """
         copy = copied(spark, self.plan)
         scanned, found, empty = handles(spark).scanned, copy.collectLeaves(), nothing(spark)
@@ -84,10 +84,10 @@ class PreparedPlan:
 
 
 def _copied(above: Sequence[Sequence[Any]]) -> Iterator[int]:
-    """The places of leaves that are scanned apart from the operators above them, which are given for each.
+    """The positions of leaves whose scan is separate from the operators above it, which are given for each leaf.
 
-    Spark's scan of an RDD makes rows of its own of those that it reads, since these may be of any kind. What a plan
-    computes already has that form, and need not be copied. (A shelf of a state has a hundred kilobytes.)
+    Spark's scan of an RDD converts the rows that it reads to its own form, since they may be of any kind. Rows computed
+    by a plan already have that form, and need not be copied. (A shelf of a state has a hundred kilobytes.)
     """
     for place, nodes in enumerate(above):
         if nodes and name_of(nodes[-1]) in ("WholeStageCodegenExec", "InputAdapter"):
@@ -95,18 +95,19 @@ def _copied(above: Sequence[Sequence[Any]]) -> Iterator[int]:
 
 
 def _looks_at_rows(node: Any) -> bool:
-    """Whether a node of a plan has a job find something out of the rows below it when it is executed."""
+    """Whether a node of a plan looks at the rows below it when it is executed, by a job: a broadcast or a partitioning
+    by range."""
     if name_of(node) == "ShuffleExchangeExec":
         return name_of(node.outputPartitioning()) == "RangePartitioning"
     return name_of(node).endswith("ExchangeExec")
 
 
 def _sent_once(spark: SparkSession, plan: Any, leaves: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
-    """A plan in which the rows that stay the same, and are sent to all tasks, are sent when it is first executed, and
-    are there already for each copy of it; and the numbers of its leaves that are to be filled in.
+    """A plan whose broadcasts of static rows are computed when it is first executed, and shared by all copies of it;
+    and the numbers that the leaves to be filled in have there.
 
-    A copy has an exchange of its own, which sends the rows again. But of one that stands for another it has one that
-    stands for the same.
+    A copy of a broadcast exchange would send the rows again, but a copy of a `ReusedExchangeExec` refers to the same
+    exchange.
     """
     java, numbers, before = handles(spark), dict[int, int](), 0
 
@@ -133,7 +134,8 @@ def _sent_once(spark: SparkSession, plan: Any, leaves: tuple[int, ...]) -> tuple
 
 
 def copied(spark: SparkSession, plan: Any) -> Any:
-    """A copy of a plan. It works in the session that is the active one of the thread that makes it."""
+    """A copy of a plan. It belongs to the session that is active in the thread that makes it, so `spark` is
+    activated."""
     handles(spark).activate(spark._jsparkSession)
     return plan.clone()
 
@@ -148,7 +150,7 @@ def paths(plan: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[A
 
 
 def _without_rows(spark: SparkSession, partitions: int) -> Any:
-    """An RDD without rows, in so many partitions."""
+    """An RDD without rows, with the given number of partitions."""
     if partitions == 0:
         return nothing(spark)
     return spark.sparkContext._jsc.parallelize(spark._jvm.java.util.ArrayList(), partitions).rdd()  # type: ignore[union-attr]

@@ -1,8 +1,8 @@
 """The RDDs that a physical plan makes, made again over other rows.
 
-What comes of executing a plan are some RDDs, each a function of Spark's over the partitions of those below it. To come
-to them, Spark copies the plan, writes the text of its code, and looks up what it has compiled that text to: several
-milliseconds for each plan, however few rows there are. But the functions are the same whatever rows there are.
+Executing a plan makes some RDDs, each with a function of Spark's over the partitions of those below it. To get there,
+Spark copies the plan, writes the text of its code, and looks up the compiled code: several milliseconds for each plan,
+however few rows there are. But the functions are the same for all rows.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ Make = Callable[[Sequence[Any]], Any]
 
 @attrs.frozen
 class RddGraph:
-    """How an RDD is made over those at the leaves of a plan. RDDs are known by the ids of those that were seen."""
+    """How an RDD is made over those at the leaves of a plan. RDDs are identified by their ids in the execution that was
+    seen."""
 
     leaves: tuple[int, ...]
     steps: Mapping[int, tuple[Make, tuple[int, ...]]]
-    """What makes each RDD, and over which others; in the order in which they are made."""
+    """For each RDD, the function that makes it, and the RDDs that it is made over; in the order in which they are
+    made."""
     fixed: Mapping[int, Any]
-    """RDDs that are over none of the leaves, as those of a table that stays the same: they are used as they are."""
+    """RDDs that depend on none of the leaves, such as those of a static table: they are used as they are."""
     top: int
 
     @staticmethod
     def of(spark: SparkSession, top: Any, leaves: Sequence[Any], copied: Collection[int] = ()) -> RddGraph | None:
-        """The graph of an RDD over some others; None where it is not known how one of those in between is made.
+        """The graph of an RDD over some leaves; None if it is not known how an RDD in between is made.
 
-        What is directly over the leaves of some numbers is nothing but a copy of their rows, and is left out.
+        The RDDs directly over the leaves with the numbers `copied` only copy their rows, and are left out.
         """
         starts = tuple(leaf.id() for leaf in leaves)
         over_leaves, fixed = _below(top, starts)
@@ -49,7 +51,7 @@ class RddGraph:
         return RddGraph(starts, steps, fixed, top.id())
 
     def over(self, leaves: Sequence[Any]) -> Any:
-        """The RDD over other leaves, each with as many partitions as the one that was seen."""
+        """The RDD over other leaves, each with as many partitions as the original one."""
         made = {**self.fixed, **dict(zip(self.leaves, leaves, strict=True))}
         for rdd, (make, below) in self.steps.items():
             made[rdd] = make([made[part] for part in below])
@@ -57,8 +59,8 @@ class RddGraph:
 
 
 def _below(top: Any, leaves: Sequence[int]) -> tuple[dict[int, tuple[Any, tuple[int, ...]]], dict[int, Any]]:
-    """The RDDs from one down to some leaves: those that are over leaves, each after what it is over and with the ids of
-    that, and the others."""
+    """The RDDs from `top` down to some leaves: those that depend on leaves, each after the RDDs below it and with their
+    ids; and the others."""
     over_leaves: dict[int, tuple[Any, tuple[int, ...]]] = {}
     fixed: dict[int, Any] = {}
 
@@ -67,7 +69,7 @@ def _below(top: Any, leaves: Sequence[int]) -> tuple[dict[int, tuple[Any, tuple[
         if number in leaves or number in over_leaves or number in fixed:
             return number not in fixed
         below = [dependency.rdd() for dependency in items(rdd.dependencies())]
-        # A list, so that each of them is looked at.
+        # A list, so that all of them are visited.
         if True in [is_over_leaves(part) for part in below]:
             over_leaves[number] = rdd, tuple(part.id() for part in below)
             return True
@@ -86,7 +88,7 @@ def _itself(below: Sequence[Any]) -> Any:
 
 
 def made_likewise(java: Handles, rdd: Any) -> Make | None:
-    """What makes an RDD over others as one was made over those that it depends on; None where that is not known."""
+    """A function that makes an RDD like a given one over other RDDs; None if it is not known how."""
     kind = KINDS.get(name_of(rdd))
     return None if kind is None else kind(java, rdd)
 
@@ -100,7 +102,8 @@ def _evaluated(java: Handles, rdd: Any) -> Make | None:
 
 
 def _over_one(made: MadeBy, rdd: Any, function: str, *first: bool) -> Make | None:
-    """With a function of Spark's for the partitions of another, and what Spark is told of it."""
+    """Makes an RDD over one other, with the function and the flags of the given one; None if the constructor has other
+    flags."""
     of, tag, told = _own(rdd, function), rdd.elementClassTag(), (*first, *_told(rdd))
     if len(told) != made.booleans:
         return None
@@ -142,9 +145,8 @@ def _coalesced(java: Handles, rdd: Any) -> Make:
 
 
 def _shuffled(java: Handles, rdd: Any) -> Make | None:
-    """Where a row goes is found by a function over the partitions below, which is an RDD of its own, and how many
-    partitions there are then is fixed. (In which range a row is depends on the rows that there are: see
-    `PreparedPlan`.)"""
+    """Makes a shuffle. The partition of a row is computed by a function over the partitions below, an RDD of its own,
+    and the number of partitions is fixed. (The range in which a row falls depends on the rows: see `PreparedPlan`.)"""
     if java.shuffles is None:
         return None
     shuffle, metrics = java.shuffles.likewise(rdd.dependency(), rdd.elementClassTag()), _own(rdd, "metrics")
@@ -165,13 +167,12 @@ KINDS: Mapping[str, Callable[[Handles, Any], Make | None]] = {
 
 
 def _own(rdd: Any, name: str) -> Any:
-    """What an RDD was made with."""
+    """The value of a field of an RDD."""
     return field(rdd.getClass(), name).get(rdd)
 
 
 TOLD = ("isFromBarrier", "isOrderSensitive", "preservesPartitionSizes")
-"""What Spark is told of a function for partitions, in the order in which an RDD is made with it; not each version has
-all."""
+"""The flags of a function over partitions, in the order of the constructor's parameters; not every version has all."""
 
 
 def _told(rdd: Any) -> list[bool]:

@@ -1,8 +1,8 @@
 """Sessions of Spark Connect: there is no JVM to reach, and a plan is analysed when it is computed.
 
-So what is set for a plan has to be set then: what is computed of a query is computed at once, while the settings are
-those of the query, and what it is given is computed before, under the settings of whoever has made it. The server keeps
-that until it is given back.
+So the settings of a plan have to be set then: the result of a query is computed at once, under the settings of the
+query, and its inputs are computed before, under the settings of whoever made them. The server keeps these rows until
+they are given back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CONNECT = "pyspark.sql.connect."
 
 
 def is_session(value: object) -> bool:
-    """Whether it is a session, of either kind: those of Spark Connect are of a class of their own."""
+    """Whether a value is a session, of either kind: those of Spark Connect have a class of their own."""
     return isinstance(value, SparkSession) or (is_remote(value) and type(value).__name__ == "SparkSession")
 
 
@@ -29,15 +29,15 @@ def is_remote(of: object) -> bool:
 
 
 def computed_apart(df: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
-    """A DataFrame whose rows are what they are in its session as that is set now: of Spark Connect they are computed,
-    unless the session has all that is wanted already."""
+    """A DataFrame with the rows that it has under the current settings of its session: under Spark Connect it is
+    computed, unless the session already has all `wanted` settings."""
     if not is_remote(df) or not RemoteSwitch.of(df.sparkSession, wanted).changed:
         return df
     return computed(df)
 
 
 _KEPT: ContextVar[list[DataFrame] | None] = ContextVar("kept", default=None)
-"""What the server keeps for the block that runs."""
+"""The DataFrames that the server keeps for the current block."""
 
 
 def computed(df: DataFrame) -> DataFrame:
@@ -51,7 +51,7 @@ def computed(df: DataFrame) -> DataFrame:
 
 @contextmanager
 def giving_back() -> Iterator[None]:
-    """What the server keeps for the block is given back at its end."""
+    """A block at the end of which the rows that the server keeps for it are given back."""
     kept: list[DataFrame] = []
     outer = _KEPT.set(kept)
     try:
@@ -65,8 +65,8 @@ def giving_back() -> Iterator[None]:
 def give_back(df: DataFrame) -> None:
     """Has the server forget the rows of a DataFrame that it has computed.
 
-    The client does so when its object is gone. What is in a circle is gone when the garbage collector finds it, which
-    may be in the midst of another call to the server: then both wait for each other, and do not end.
+    The client does so when its object is deleted. An object in a reference cycle is deleted when the garbage collector
+    finds it, which may be during another call to the server: then the two calls wait for each other forever.
     """
     plan: Any = df._plan
     if plan._relation_id is not None:
@@ -76,31 +76,31 @@ def give_back(df: DataFrame) -> None:
 
 @attrs.frozen
 class RemoteSwitch:
-    """Settings of a session of Spark Connect that are to be others for some time."""
+    """Settings of a session of Spark Connect that are changed temporarily."""
 
     spark: SparkSession
     changed: Mapping[str, str]
-    """What is set."""
+    """The settings that are changed, with their new values."""
     before: Mapping[str, str | None]
-    """What that was."""
+    """Their previous values; None for one that was not set."""
 
     @staticmethod
     def of(spark: SparkSession, wanted: Mapping[str, str]) -> RemoteSwitch:
-        """What there is to do for settings that are wanted, as those of the session are now."""
+        """The changes that are necessary for the wanted settings, given the current ones of the session."""
         before = {key: spark.conf.get(key, None) for key in wanted}
         changed = {key: value for key, value in wanted.items() if before[key] != value}
         return RemoteSwitch(spark, changed, {key: before[key] for key in changed})
 
     def fits(self) -> bool:
-        """It is made anew each time: to ask takes as long."""
+        """False: it is made anew each time, since checking takes as long."""
         return False
 
     def on(self) -> None:
-        """Sets them."""
+        """Sets the new values."""
         for key, value in self.changed.items():
             self.spark.conf.set(key, value)
 
     def off(self) -> None:
-        """Sets back what was set otherwise before."""
+        """Restores the previous values."""
         for key, value in self.before.items():
             self.spark.conf.unset(key) if value is None else self.spark.conf.set(key, value)

@@ -11,7 +11,8 @@ from mrql.runtime.spark.jvm.handles import handles, items, name_of
 
 
 def opaque(spark: SparkSession, df: DataFrame, *, few: bool = False) -> DataFrame:
-    """The same rows, of which Spark knows the columns and no more; or takes them to be `few`."""
+    """The same rows, of which Spark knows the columns and no more; if `few`, it estimates their size as that of one
+    row."""
     made = rows(spark, rows_of(df), df._jdf.schema())
     if few:
         java = handles(spark)
@@ -30,12 +31,12 @@ def rows_of(df: DataFrame) -> Any:
 
 
 def partitions_of(df: DataFrame) -> int:
-    """In how many partitions the rows of a DataFrame are."""
+    """The number of partitions of a DataFrame's rows."""
     return int(rows_of(df).getNumPartitions())
 
 
 def estimated_bytes(df: DataFrame) -> int:
-    """How large Spark takes the rows of a DataFrame to be: as large as can be where it knows nothing."""
+    """Spark's estimate of the size of a DataFrame's rows: the largest possible where it knows nothing."""
     return int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
 
 
@@ -46,8 +47,8 @@ _AT_HAND = frozenset({"LocalRelation", "OneRowRelation", "Range", "InMemoryRelat
 
 
 def is_read_in_place(df: DataFrame) -> bool:
-    """Whether a DataFrame has the same rows each time that it is computed, and they lie in files or are kept already,
-    each of them perhaps with something done to it by itself."""
+    """Whether a DataFrame has the same rows each time that it is computed, and only reads rows that lie in files or are
+    kept already, possibly with operators that compute each row by itself."""
     plan = df._jdf.queryExecution().withCachedData()
     if not plan.deterministic() or plan.containsPattern(handles(df.sparkSession).python_udf):
         return False
@@ -72,15 +73,15 @@ def _is_in_place(leaf: Any) -> bool:
 
 
 def rdd_of(df: DataFrame) -> Any:
-    """The RDD of a DataFrame that is made of one."""
+    """The RDD of a DataFrame that was made from one."""
     return df._jdf.queryExecution().analyzed().rdd()
 
 
 def beside(spark: SparkSession, rdds: Sequence[Any]) -> Any:
-    """The RDD whose each partition is one of each of some others, all with as many."""
+    """The RDD each partition of which consists of one partition of each given RDD; all have the same number."""
     return handles(spark).beside(spark, rdds)
 
 
 def in_partitions(rdd: Any, most: int) -> Any:
-    """An RDD in so many partitions at most."""
+    """An RDD, coalesced to at most `most` partitions."""
     return rdd if rdd.getNumPartitions() <= most else rdd.toJavaRDD().coalesce(most).rdd()

@@ -1,4 +1,4 @@
-"""Physical plans that read files, used again for other files."""
+"""Physical plans that read files, reused for other files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mrql.runtime.spark.jvm.physical_plan import can_be_copied
 from mrql.runtime.spark.jvm.prepared_plan import PreparedPlan, paths
 
 BY_ROWS = ("CSVFileFormat", "JsonFileFormat", "TextFileFormat")
-"""The formats that Spark reads row by row, whatever the settings and the files are."""
+"""The formats that Spark reads row by row, whatever the settings and the files."""
 
 
 @attrs.frozen
@@ -24,7 +24,8 @@ class Opened:
 
     @staticmethod
     def of(df: DataFrame) -> Opened | None:
-        """The files of a DataFrame that has all their columns, and nothing else. None for any other."""
+        """The files of a DataFrame that consists of all their columns and nothing else. None for any other DataFrame,
+        and for files that are partitioned, not local, or not read row by row."""
         plan = df._jdf.queryExecution().analyzed()
         if name_of(plan) != "LogicalRelation":
             return None
@@ -36,7 +37,7 @@ class Opened:
 
     @property
     def kind(self) -> Hashable:
-        """The columns, the format, and a number for the options: equal where files are read alike."""
+        """The columns, the format, and a hash of the options: equal where files are read alike."""
         relation = self.relation
         return relation.dataSchema().json(), name_of(relation.fileFormat()), _options(relation).hashCode()
 
@@ -45,13 +46,14 @@ class Opened:
 class Scan:
     """The physical plan of a DataFrame over files of this machine, and the function by which Spark reads such a file.
 
-    That is made with the settings of the file system, hundreds of them, which Spark sends to its executors anew for
-    each plan. For files elsewhere they may be others from one batch to the next: they have credentials in them.
+    The function is made with the settings of the file system, hundreds of them, which Spark sends to its executors anew
+    for each plan. For files elsewhere the settings may differ from one batch to the next, since they contain
+    credentials.
     """
 
     spark: SparkSession
     plan: PreparedPlan
-    """With an RDD in place of the files."""
+    """The plan, with an RDD in place of the files."""
     leaf: Any
     """The node of the plan that reads the files."""
     read: Any
@@ -60,7 +62,7 @@ class Scan:
 
     @staticmethod
     def of(df: DataFrame) -> Scan | None:
-        """That of a DataFrame; None where it reads something else too, or cannot be copied."""
+        """The scan of a DataFrame; None if that reads something else, too, or cannot be copied."""
         spark, java = df.sparkSession, handles(df.sparkSession)
         plan = df._jdf.queryExecution().executedPlan().clone()
         leaves = list(paths(plan))
@@ -73,27 +75,27 @@ class Scan:
         if above:
             field(above[-1].getClass(), "child").set(above[-1], rows)
         read = java.read_by.get(leaf.inputRDD())
-        # The node above has noted what its child was; a copy of it looks at what it is.
+        # The node above has noted properties of its former child; a copy of it looks at the new one.
         prepared = PreparedPlan.of(spark, plan if above else rows, (0,))
         return Scan(spark, prepared, leaf, read, Opened(leaf.relation()))
 
     def as_the_first(self, files: Opened | None) -> Opened | None:
-        """Files of the same kind, where they have the same options too."""
+        """The files, if they have the same options as the first ones; otherwise None."""
         alike = files is not None and _options(files.relation).equals(_options(self.first.relation))
         return files if alike else None
 
     def opened(self, paths: Sequence[str]) -> Opened | None:
-        """Other files, to be read as the first ones were; None where one of them is not there."""
+        """Other files, to be read like the first ones; None if one of them does not exist."""
         relation = self.first.relation
         index = handles(self.spark).index_of_files(self.spark, paths, relation.options())
-        # What is not there is passed over.
+        # Files that do not exist are skipped.
         if index.allFiles().size() != len(paths):
             return None
         like = (relation.partitionSchema(), relation.dataSchema(), relation.bucketSpec(), relation.fileFormat())
         return Opened(relation.copy(index, *like, relation.options(), relation.sparkSession()))
 
     def rows(self, files: Opened) -> Any:
-        """The rows of files that are read as the first ones were."""
+        """The rows of files that are read like the first ones."""
         java = handles(self.spark)
         leaf = self.leaf.clone()
         java.files_scanned.set(leaf, files.relation)
@@ -102,7 +104,7 @@ class Scan:
 
 
 def _options(relation: Any) -> Any:
-    """How files are read, without which they are."""
+    """The options with which files are read, without their path."""
     return getattr(relation.options(), "$minus")("path")
 
 

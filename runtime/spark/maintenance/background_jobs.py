@@ -1,4 +1,4 @@
-"""What is computed of a view while what comes of it is planned: Spark plans on one core, and computes on the others."""
+"""Jobs that compute runs of a view while a batch is planned: Spark plans on one core, and computes on the others."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from mrql.runtime.spark.state.run import Run
 
 @attrs.define
 class BackgroundJobs:
-    """Computes what is kept, a job at a time, and does not wait for it."""
+    """Computes the runs of a view in the background, one job at a time."""
 
     spark: SparkSession
     uncomputed: Callable[[], list[Run]]
-    """The runs whose rows are not known."""
+    """The runs whose number of rows is not known yet."""
     check: Callable[[], None]
-    """Looks at what was computed, and raises an error if it is not as it should be."""
+    """Checks what was computed, and raises an error if it is wrong."""
     job: jvm.Job | None = None
-    """The job that was started last, if it was not waited for."""
+    """The last job that was started, until it is waited for."""
     started: list[Run] = attrs.Factory(list)
-    """The runs of all jobs since it was finished last."""
+    """The runs of all jobs since the last `finish`."""
     counts: list[int] = attrs.Factory(list)
-    """The rows of those whose job was waited for."""
+    """The numbers of rows of those whose job was waited for."""
 
     def start(self, touched: Sequence[Any] = ()) -> None:
-        """Starts to compute all runs that nothing computes yet, and to count the rows of other handles with them."""
+        """Starts a job for all runs that no job computes yet, which also counts the rows of the handles `touched`."""
         self._wait()
         runs = [run for run in self.uncomputed() if run not in self.started]
         self.job = jvm.Job.started(self.spark, [*(run.rdd for run in runs), *touched])
         self.started += runs
 
     def go_on(self) -> None:
-        """Does so where nothing is computed now."""
+        """Starts a job, unless one is running."""
         if self.job is None or self.job.is_done:
             self.start()
 
     def finish(self) -> list[int]:
-        """Waits for all that was started; from then on the runs know their rows. Returns those of other handles."""
+        """Waits for all jobs, after which runs know their numbers of rows. Returns those of the other handles."""
         self._wait()
         for run, rows in zip(self.started, self.counts, strict=False):
             run.rows = rows
@@ -53,7 +53,7 @@ class BackgroundJobs:
         return others
 
     def give_up(self) -> None:
-        """Gives up what was started."""
+        """Cancels the last job, and forgets all that was started."""
         job, self.job, self.started, self.counts = self.job, None, [], []
         if job is not None:
             with suppress(Py4JError, ConnectionError):

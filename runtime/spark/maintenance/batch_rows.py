@@ -1,11 +1,10 @@
 """The rows of a batch, and of static tables, as a view reads them.
 
-A batch is a DataFrame, and whatever reads it computes it: the record of what there is of the stream, each feed of a
-stage, and each table that a stage keeps. All of them are to find the same rows. Those of a query on a database that
-goes on, or of a function that says something else the next time, need not be the same; and rows that come from Python,
-or out of a join, are dear. So where several read them, they are computed once, and kept for the batch. Rows that lie in
-files, or are kept already, are read where they are. A static table is read by each batch, and held in the same way
-(`held_tables.py`).
+A batch is a DataFrame, and each reader computes it: the ledger of the stream, each feed of a stage, and each table that
+a stage keeps. All of them have to find the same rows. A query on a live database, or a nondeterministic function, need
+not give the same rows again; and rows that come from Python, or out of a join, are expensive. So rows with several
+readers are computed once, and kept for the batch. Rows that lie in files, or are kept already, are read in place. A
+static table is read by each batch, and held in the same way (`held_tables.py`).
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from mrql.runtime.spark.relation.relation import Relation, RelationOp
 
 
 def arriving(batch: Frame) -> Frame:
-    """The rows of a batch, as they are to be read: few of them in one partition."""
+    """The rows of a batch as they are read: in one partition, if they are few."""
     rows = batch.df.of_batch()
     return attrs.evolve(batch, df=rows.in_one_partition() if rows.is_small else rows, changes=True)
 
 
 def is_read_once(plan: Plan, stream: str, batch: Frame) -> bool:
-    """Whether one plan reads a batch of a stream.
+    """Whether at most one plan reads a batch of a stream.
 
-    Of rows that replace each other the last of each key are found first, and what comes and goes within a batch is
-    taken out first; the rest reads what was found.
+    A batch of a keyed stream is first reduced to the last row of each key, and one with insertions and deletions is
+    first netted; all else reads the result.
     """
     if stream in plan.keyed or (batch.mixed and stream in plan.looked_up | plan.trusted):
         return True
@@ -39,10 +38,10 @@ def is_read_once(plan: Plan, stream: str, batch: Frame) -> bool:
 
 
 def _readings(stage: Stage, stream: str) -> int:
-    """How many plans of a stage read a batch of a stream."""
+    """The number of plans of a stage that read a batch of a stream."""
     feeds = [feed for feed in stage.feeds if any(read.stream == stream for read in feed.rows.inputs)]
     tables = (stage.shape is not Shape.BAG) + sum(isinstance(c.monoid, BagUnion) for c in stage.components)
-    # A join keeps what comes of an input, and reads that. One with itself reads it as often as it has sides.
+    # A join keeps the rows of an input, and reads those. A self-join reads a batch once for each side.
     return sum(
         sum(read.stream == stream for read in feed.rows.inputs) if len(feed.rows.inputs) > 1 else tables
         for feed in feeds
@@ -50,7 +49,7 @@ def _readings(stage: Stage, stream: str) -> int:
 
 
 def is_the_same_again(rows: Relation) -> bool:
-    """Whether rows are the same, and as cheap, each time that they are read."""
+    """Whether rows are the same, and as cheap, each time they are read."""
     return all(
         isinstance(node.leaf, FileScan) or jvm.is_read_in_place(node.leaf)
         for node in rows.leaves

@@ -1,4 +1,4 @@
-"""How what is made from the states of a view changes with a batch: the answer, and what is passed on to stages."""
+"""How a batch changes the terms over the states of a view: the answer, and the derived streams."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from mrql.runtime.spark.state.table import known_sum
 
 @attrs.frozen
 class OfKeys:
-    """The elements that are made of some keys of a state, one of each at most."""
+    """The elements that a term makes of some keys of a state, at most one of each."""
 
     elements: Frame
     keys: Keys
     touched: Relation | None = None
-    """The rows of these keys; None if they are all that there are."""
+    """The rows of these keys; None if they are all keys of the state."""
 
 
 @attrs.define(eq=False)
 class Deltas:
-    """What is made of the states of a view, and how it differs between two times, by the rules of the circuit."""
+    """The values of terms over the states of a view, and their differences by the rules of the circuit."""
 
     circuit: Circuit
     spark: SparkSession
@@ -52,7 +52,7 @@ class Deltas:
     columns: ColumnNames
     states: Sequence[StageState]
     temporaries: Temporaries
-    """What is kept for the batch."""
+    """The rows that are kept for the batch."""
 
     # --- values -------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class Deltas:
         return answer_rows(self.compiler(given), term)
 
     def rows_read(self, term: Term) -> int | None:
-        """About how many rows there are of what a term is made of, where that is known."""
+        """About how many rows the states have that a term reads; None where that is unknown."""
         states = {state.stage.name: state for state in self.states}
         return known_sum(states[name].about_rows if name in states else None for name in free_vars(term))
 
@@ -75,15 +75,15 @@ class Deltas:
         return self._compiler(term, snapshots, self.columns).bag(term)
 
     def whole(self, term: Term) -> Frame:
-        """All rows of what is derived from states, as a batch."""
+        """All rows of a term over the states, as a batch."""
         compiler = self._compiler(term, self._now(), self.columns)
         return self.added([_side(compiler, term, 1)], element_type(term))
 
     def of_keys(
         self, rules: DeltaRules, before: StatesBefore | None = None, after: list[Snapshot] | None = None
     ) -> OfKeys | None:
-        """What a term has `after`, or now, of the keys that were touched since `before`, or of all; None where a key
-        may have several elements, or they are not made of the keys of one state."""
+        """The elements of a term `after`, or now, for the keys touched since `before`, or for all; None where a key may
+        have several elements, or they are not made of the keys of one state, or that state has no groups yet."""
         stage = rules.one_by_key
         if stage is None:
             return None
@@ -121,11 +121,11 @@ class Deltas:
         return whole.aggregate(columns, ["sum(weight) AS weight"]).where("weight <> 0")
 
     def since(self, rules: DeltaRules, before: StatesBefore) -> Frame:
-        """How what is derived from states has changed since `before`, as rows with a weight; what is no change is not
-        among them."""
+        """The change of a term over the states since `before`, as rows with a weight, without rows that cancel each
+        other."""
         after, were, item = self._now(), before.snapshots, element_type(rules.term)
         if before.is_start:
-            # Before there is anything, what there is now is the change, and its rows are all there.
+            # At the start the value now is the change; rows cancel only where it is computed over a bag's change.
             side, *others = self._before_and_after(rules, after, were, self.columns)
             cancels = not others and not self._has_only_grown(rules, after, were)
             sides = [side]
@@ -135,18 +135,18 @@ class Deltas:
         return self.added(sides, item) if cancels else self._together(sides, item)
 
     def rows_since(self, rules: DeltaRules, before: StatesBefore) -> Frame:
-        """The same for what adds up equal rows itself: what is no change may be among them, come and gone."""
+        """The same for callers that add up equal rows themselves: rows that cancel each other may be among them."""
         sides = self._sides(rules, self._now(), before.snapshots, self.columns)
         return self._together(sides, element_type(rules.term))
 
     def sides_since(self, rules: DeltaRules, before: StatesBefore) -> list[Frame]:
-        """The rows of `rows_since` as some frames with values of one layout, each as the states have it."""
+        """The rows of `rows_since` as separate frames instead of their union, with values of one layout."""
         sides = self._sides(rules, self._now(), before.snapshots, self.columns)
         return fitted(sides, element_type(rules.term))
 
     def _may_cancel(self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot], sides: int) -> bool:
-        """Whether rows of a change may be taken away by others of it. To add them up as they are would round sums, and
-        lose those with an infinite value."""
+        """Whether rows of a change may cancel others of it. Adding up such rows without netting them first would round
+        sums, and lose those with an infinite value."""
         found = rules.of(_changed(after, before))
         if found.rule is not Rule.ELEMENTS or found.stage is None:
             return sides > 1 or not self._has_only_grown(rules, after, before)
@@ -155,7 +155,7 @@ class Deltas:
         return not still or not rules.tells_apart
 
     def _has_only_grown(self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot]) -> bool:
-        """Whether of the states that a term reads those that have changed since `before` have lost nothing, ever."""
+        """Whether the states that a term reads and that have changed since `before` have never lost a row."""
         both = zip(self.states, after, before, strict=True)
         changed = [state for state, a, b in both if state.stage.name in rules.reads and not a.is_as(b)]
         return not any(table.shrinks for state in changed for table in state.all_tables())
@@ -168,13 +168,13 @@ class Deltas:
         return attrs.evolve(union(frames, item, self.columns), changes=True)
 
     def aside(self, change: Frame, *, counted: bool = False) -> Frame:
-        """A change that is kept until the next batch, in columns that are always named alike."""
+        """A change, kept until the next batch is committed, in columns with the same names each time."""
         named = flat(change, ColumnNames("f__"))
         run = self.kept(named.df, counted=counted)
         return attrs.evolve(named, df=run.relation, changes=True)
 
     def kept(self, rows: Relation, *, counted: bool = False) -> Run:
-        """Rows that are kept until the next batch; to count them is to read them once more."""
+        """Rows, kept until the next batch is committed. If they are `counted`, they are read once more."""
         run = Run.of(self.plans, rows)
         (self.temporaries.counted if counted else self.temporaries.changes).append(run)
         return run
@@ -191,8 +191,8 @@ class Deltas:
     def _compared(
         self, term: CMap, bag: Stage, after: list[Snapshot], before: list[Snapshot], columns: ColumnNames
     ) -> list[Frame]:
-        """What each element gives of a bag as it was, beside all else as it is and as it was, where the two differ; and
-        what those give that have come to the bag (`row_by_row`)."""
+        """What each element of a bag as it was gives with the other states as they are, minus what it gives with them
+        as they were, where the two differ; and the term over the change of the bag (`row_by_row`)."""
         names, states, earlier = Names({*all_names(term), *self.tables}), {}, {}
         for now, was in zip(after, before, strict=True):
             if now.stage.name in free_vars(term) - {bag.name}:
@@ -211,17 +211,17 @@ class Deltas:
     def over_change(
         self, term: Term, bag: Stage, change: Frame, others: Mapping[str, Frame], columns: ColumnNames
     ) -> Frame:
-        """A term that is linear in a bag, over how that has changed."""
+        """A term that is linear in a bag, over the change of that bag."""
         frame = self.compiler({**others, bag.name: retracting(change)}, columns).bag(term)
         return attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")
 
     def _before_and_after(
         self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot], columns: ColumnNames
     ) -> list[Frame]:
-        """A term over some states and over others, the latter taken away.
+        """A term over the states after, and over those before with negated weights.
 
-        Where each key has its value by itself, only those that the batch touched are looked at; where the term is
-        linear in a bag, it is computed over the bag's change.
+        By `Rule.KEYS` both are computed for the touched keys only; by `Rule.CHANGE` the term is computed over the
+        change of the bag alone.
         """
         found, term = rules.of_values(_changed(after, before)), rules.term
         pairs = zip(after, before, strict=True)

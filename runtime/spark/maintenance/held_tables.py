@@ -1,7 +1,8 @@
-"""Static tables that views hold: what a table has when it is first read, later batches find again.
+"""Static tables that views hold: later batches find the rows that a table had when it was first read.
 
-Spark caches by what a DataFrame says, not by who has asked for it. So views of one table hold it together, and it goes
-with the last of them. A table that lies in files is not held: it is read where it lies, and its files must not change.
+Spark caches by the plan of a DataFrame, not by who has asked for it. So views of one table hold it together, and it is
+freed with the last of them. A table that lies in files is not held, unless all are: it is read in place, and its files
+must not change.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class HeldTables:
 
     tables: list[HeldTable] = attrs.Factory(list)
     files: dict[Path, Seen | None] = attrs.Factory(dict)
-    """The local files of those that are read where they lie, as they were; None for one that was not there."""
+    """The local files of tables that are read in place, as they were; None for one that did not exist."""
 
     def hold(self, tables: Iterable[Frame], *, every: bool) -> None:
-        """Holds some more: those that might be something else the next time that they are read, or `every` one. What
-        somebody else has cached is left to them."""
+        """Holds more tables: those that might have other rows when they are read again, or `every` one. Tables that
+        somebody else has cached are left to them."""
         for table in tables:
             with _LOCK:
                 held = _held(table.df.table, every=every)
@@ -56,7 +57,7 @@ class HeldTables:
                     self.files |= {file: _seen(file) for file in _local_files(table.df.table)}
 
     def check(self) -> None:
-        """Raises: UserError, naming the first file of a table that has changed since it was to be held, or is gone."""
+        """Raises: UserError, naming the first file of a table that has changed since `hold`, or is gone."""
         for file, before in self.files.items():
             now = _seen(file)
             if now != before:
@@ -67,7 +68,7 @@ class HeldTables:
                 )
 
     def free(self) -> None:
-        """Holds none of them any more."""
+        """Releases all tables, and frees those that nobody else holds."""
         tables, self.tables = self.tables, []
         for held in tables:
             with _LOCK:
@@ -79,7 +80,7 @@ class HeldTables:
 
 
 def _held(df: DataFrame, *, every: bool) -> HeldTable | None:
-    """A table as it is held for others already, or is now; None where it is not."""
+    """The table that others hold already, or a new one, cached here; None where it is not to be held."""
     everything = _HELD.setdefault(df.sparkSession.sparkContext, [])
     if df.storageLevel != StorageLevel.NONE:
         return next((held for held in everything if held.df.sameSemantics(df)), None)
@@ -91,12 +92,12 @@ def _held(df: DataFrame, *, every: bool) -> HeldTable | None:
 
 
 def _local_files(df: DataFrame) -> Iterable[Path]:
-    """The files that a DataFrame reads, as far as this machine has them."""
+    """The local files that a DataFrame reads."""
     return (Path(path_of(uri).removeprefix("file:")) for uri in df.inputFiles() if uri.startswith("file:"))
 
 
 def _seen(file: Path) -> Seen | None:
-    """What a file looks like; None where there is none."""
+    """What a file looks like; None if it does not exist."""
     try:
         return Seen.of(file)
     except OSError:

@@ -1,14 +1,13 @@
-"""What is there of a stream that can lose rows again: each row with how often it is there.
+"""The ledger of a stream with deletions: its current rows, each with the number of times that it occurs.
 
-A state of aggregates cannot tell a row that was there from one that never was: taking away `(k, 5)` from the sum of
-a key leaves some sum either way. So it is kept which rows are there, and those that a batch takes away are looked up:
-in the batch's own job, which is taken back if one of them is missing.
+A state of aggregates cannot tell whether a deleted row was ever there: subtracting `(k, 5)` from the sum of a key
+leaves some sum either way. So the current rows are kept, and those that a batch deletes are looked up, in the batch's
+own job; the batch is rolled back if one of them is missing.
 
-Of a row that is made of basic values two hashes of 64 bits are kept, its *digest*: to be found it is joined by one
-number, and of large runs one column is read, whatever the row has. Two rows have one digest with a chance of one in
-2¹²⁸; a deletion would have to be of a row that is not there, and have the digest of one that is, to be taken for a
-right one. Other rows (with bags in them) are kept as they are, since Spark's hash does not tell a missing element from
-none.
+Of a row of basic values two hashes of 64 bits are kept, its *digest*: a lookup joins by one number, and reads one
+column of large runs, whatever columns the row has. Two rows have the same digest with a chance of one in 2¹²⁸; a wrong
+deletion is accepted only if its row has the digest of a row that is there. Other rows (with bags in them) are kept as
+they are, since Spark's hash does not tell a missing element from none.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from mrql.runtime.spark.state.table import Table
 from mrql.runtime.spark.state.table_schema import TableSchema
 
 DIGEST = ("digest0", "digest1")
-"""The columns of a digest. Rows lie by the first of them, and are looked up by it."""
+"""The columns of a digest. Rows are partitioned and looked up by the first of them."""
 
 
 @attrs.define
@@ -46,52 +45,52 @@ class Ledger:
     access: Access
     """How batches read and change it."""
     in_groups: bool = False
-    """Whether the rows themselves are asked for, those that are alike but for their numbers together
+    """Whether the rows themselves are kept, those that are alike but for their numbers together
     (`element_groups.py`)."""
     table: Table | None = None
     keys: Keys | None = None
     batch: Run | None = None
-    """The rows of the batch, if it may have rows that come and go: what is left of them."""
+    """The netted rows of the batch, if it may have both insertions and deletions."""
     missing: Run | None = None
-    """What the batch takes away that is not there, which there should be nothing of."""
+    """The rows that the batch deletes and that are not there, of which there should be none."""
     arrived: Relation | None = None
     """The rows of the batch with their digests, to say which of them is missing."""
 
     def keys_like(self, value: Layout) -> Keys:
-        """Rows in the layout of one of them as the columns of keys."""
+        """The columns for rows in the layout of one of them, as keys."""
         numbers = (i for i, atom in enumerate(atoms(value)) if self.in_groups and is_number(atom.type))
         return Keys(value, "r", frozenset(numbers))
 
     def begin(self) -> None:
-        """Forgets the batch before."""
+        """Forgets the previous batch."""
         self.batch = self.missing = self.arrived = None
 
     def planned(self) -> Iterator[Run]:
-        """What the batch keeps beside the table, to be computed with it."""
+        """The runs that the batch keeps besides the table, to be computed with it."""
         yield from (run for run in (self.batch, self.missing) if run is not None)
 
     def record(self, change: Frame) -> Frame:
-        """Adds a batch, and returns it without the rows that come and go in it: those are not to be evaluated, for the
-        query need not have a value for them. Whether what it takes away is there, `check` says."""
+        """Adds a batch, and returns it without the rows that it both inserts and deletes: they are not to be evaluated,
+        for the query need not have a value for them. Whether the rows that it deletes are there, `check` says."""
         if self.table is None or self.keys is None:
             self.keys = self.keys_like(canonical(Expressions(), change.value))
             self.table = self._table(self.keys)
         rows, digested = self.keys.rows(change), self._is_digested(self.keys)
         self.arrived = rows.select("*", *self._digests(self.keys)) if digested else rows
         if change.mixed:
-            # Moved to where its digests are, and then to nowhere else to be looked up.
+            # Moved to the partitions of its digests: the lookup need not move it again.
             moved = self.table.partitioned(self.arrived) if digested else self.arrived
             self.batch = _netted(moved, self.keys, self.plans, DIGEST if digested else ())
             rows = self.arrived = self.batch.relation
         self.table.shrinks |= change.weight is not None
         kept = self.arrived.select(*self.table.schema.keys, "w")
-        # What is left of a batch has different rows; two with one digest are added up when they are looked up.
+        # A netted batch has no equal rows; two with one digest are added up when they are looked up.
         latest = self.table.append(self.table.partitioned(kept), as_it_is=change.mixed).relation
         self.missing = None if change.weight is None else self._missing(latest)
         return Frame(rows, self.keys.value, "w", changes=True) if change.mixed else change
 
     def restore(self, keys: Layout, table: Table) -> None:
-        """Puts in what a checkpoint has: rows, or their digests."""
+        """Restores what a checkpoint has: rows, or their digests."""
         self.keys, self.table = self.keys_like(keys), table
         if self._is_digested(self.keys) and table.schema.keys != DIGEST:
             (run,) = table.runs
@@ -99,7 +98,7 @@ class Ledger:
             self.table.shrinks = table.shrinks
             digests = run.relation.select(*self._digests(self.keys), "w")
             self.table.replace(self.table.merged([self.table.partitioned(digests)]))
-            # The runs that are written down are of other columns: the next commit writes all of it.
+            # The runs of the checkpoint have other columns: the next commit writes the whole table.
             self.table.appended, self.table.log.changes = self.table.runs[0], 2
             self.table.batch.replaced = [run]
 
@@ -115,19 +114,19 @@ class Ledger:
 
     @staticmethod
     def _digests(keys: Keys) -> list[str]:
-        """The digest of a row: two hashes that begin with different numbers."""
+        """The digest of a row, in SQL: two hashes, of which the second begins with a constant."""
         named = ", ".join(keys.names)
         return [f"xxhash64({named}) AS {DIGEST[0]}", f"xxhash64(1L, {named}) AS {DIGEST[1]}"]
 
     def _missing(self, latest: Relation) -> Run:
-        """What is left below nothing of what a batch takes away."""
+        """The rows that a batch deletes and whose weight is then negative."""
         assert self.table is not None
         found = self.table.lookup(latest.where("w < 0"))
         assert found is not None
         return Run.of(self.plans, found.aggregate(self.table.schema.keys, ["sum(w) AS w"]).where("w < 0"))
 
     def check(self) -> None:
-        """Looks whether what the batch takes away was there; that is known once the batch is computed, or computed now.
+        """Checks that the rows that the batch deletes were there: known once the batch is computed, or computed now.
 
         Raises: MissingRow when it was not.
         """
@@ -146,17 +145,17 @@ class Ledger:
 
 
 def left_of(batch: Frame, keys: Keys, plans: Plans) -> Run:
-    """What is left of a batch in which rows come and go, computed once: each row with its weight `w`."""
+    """A batch with insertions and deletions, netted and computed once: each row with its weight `w`."""
     return _netted(keys.rows(batch), keys, plans)
 
 
 def _netted(rows: Relation, keys: Keys, plans: Plans, more: Sequence[str] = ()) -> Run:
-    """What is left of rows, each with columns more that depend on it."""
+    """Rows with their weights added up, those of weight 0 left out; columns `more` depend on the row."""
     return Run.of(plans, rows.aggregate([*more, *keys.names], ["sum(w) AS w"]).where("w <> 0"))
 
 
 def without_passing(rows: Frame, columns: ColumnNames) -> Frame:
-    """A batch without the rows that come and go in it, where there may be such."""
+    """A batch without the rows that it both inserts and deletes, if there may be such."""
     if not rows.mixed:
         return rows
     return netted(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)

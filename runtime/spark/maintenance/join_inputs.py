@@ -32,14 +32,14 @@ from mrql.runtime.spark.state.table import Table
 from mrql.runtime.spark.state.table_schema import TableSchema
 
 Versions = Mapping[str, Frame | None]
-"""What the delta rule reads of an input: as it was, `old`, as it is now, `new`, its change, and parts of these."""
+"""The versions of an input that the delta rule reads: `old`, `new`, their difference `delta`, and parts of these."""
 
 CHANGES = ("delta", "came", "went")
-"""The versions of an input that are a batch's."""
+"""The versions of an input that are changes by a batch."""
 
 
 def only_grown(versions: Versions) -> Versions:
-    """The versions for `choices_that_are_there` of an input that has never lost a row: what came is the change."""
+    """The versions for `choices_that_are_there` of an input that has never lost a row: `came` is the whole change."""
     return {**versions, "came": versions["delta"], "went": None, "kept": versions["old"]}
 
 
@@ -50,24 +50,24 @@ class InputState:
     table: Table | None = None
     shape: Layout | None = None
     sums: bool = False
-    """Whether sums of the rows are kept: (key…, element…, number of rows, sum…)."""
+    """Whether sums are kept instead of the rows: (key…, element…, number of rows, sum…)."""
     last: tuple[Frame, Versions] | None = None
-    """The last change that was added, and what it made of the input: stages that read the same ask for it again."""
+    """The last change that was added, and the versions that result: other stages that read the input reuse them."""
     parts: tuple[Sequence[Relation], Relation] | None = None
-    """What was there before that change, and the change, as runs."""
+    """The runs before that change, and the run of the change."""
     by_other_keys: dict[tuple[str, ...], Table] = attrs.Factory(dict)
-    """The same rows by other columns, by which batches meet them."""
+    """Tables of the same rows, partitioned by other columns that batches join them by."""
     met_by: set[tuple[str, ...]] = attrs.Factory(set)
-    """The columns by which a batch has met it once."""
+    """The columns by which a batch has joined it before."""
 
     @property
     def shrinks(self) -> bool:
-        """Whether a change may have taken something back."""
+        """Whether a change may have deleted rows."""
         return self.table is not None and self.table.shrinks
 
     @property
     def tables(self) -> list[Table]:
-        """All that is kept of it."""
+        """All tables of the input."""
         return [] if self.table is None else [self.table, *self.by_other_keys.values()]
 
     def frame(self, df: Relation | None, *, changes: bool = False) -> Frame | None:
@@ -79,9 +79,9 @@ class InputState:
         return Frame(df, self.shape, weight, changes, self.table.schema.partition_by if stays else None)
 
     def by_another_key(self, parts: Sequence[Path], version: Frame) -> Frame | None:
-        """A version of a large input, `old` or `new`, as it lies by some parts of its elements, if it is kept by them:
-        it is from the second time on that it is asked for, since the first may be that a stream is filled. None where
-        they have no columns of their own."""
+        """A version of a large input, `old` or `new`, partitioned by some parts of its elements. A table by these parts
+        is kept from the second request on, since the first may be the initial load of a stream, which gets the version
+        as it is. None where the parts have no columns of their own."""
         assert self.shape is not None
         assert self.table is not None
         found = [_column(self.shape, path) for path in parts]
@@ -99,7 +99,7 @@ class InputState:
         return None if rows is None else attrs.evolve(version, df=rows, lies_by=columns)
 
     def _kept_by(self, columns: tuple[str, ...]) -> Table:
-        """A table of the same rows that lie by other columns."""
+        """A table of the same rows, partitioned by other columns."""
         assert self.table is not None
         kept = self.table
         change = kept.appended if kept.batch.added else None
@@ -113,13 +113,13 @@ class InputState:
         return table
 
     def there(self, *, changed: bool) -> Versions:
-        """The versions of the input for `choices_that_are_there`, none of them with a row that another takes back."""
+        """The versions of the input for `choices_that_are_there`: in none of them does a row cancel another."""
         if self.table is None:
             return dict.fromkeys(("old", "new", "kept", *CHANGES))
         if not changed or self.parts is None:
             return dict.fromkeys(("old", "new", "kept"), self._netted(self.table.relations))
         old, change = self.parts
-        # What a row counts, or how many it stands for: sums may change where their number does not.
+        # The weight of a row, or the number of rows behind sums: these may change where the number does not.
         times = self.table.schema.measures[0].name
         came = change.where(f"{times} >= 0" if self.sums else f"{times} > 0")
         went = change.where(f"{times} < 0")
@@ -136,7 +136,7 @@ class InputState:
         return self.frame(self.table.merged(rows)) if rows else None
 
     def set_up(self, plans: Plans, read: Input, first: Frame, expressions: Expressions, access: Access) -> None:
-        """Makes its table, by the shape of its first rows: partitioned by the join's key, when they are pairs of a key
+        """Makes its table, in the layout of its first rows: partitioned by the join's key, if they are pairs of a key
         and a value."""
         shape = with_columns(canonical(expressions, first.value), numbered("i"))
         names = tuple(unquote(atom) for atom in atoms(shape))
@@ -158,7 +158,7 @@ class InputState:
         self.table = Table(plans, schema, access=access)
 
     def add(self, read: Input, change: Frame, expressions: Expressions) -> Versions:
-        """Adds a change of the input's rows, and says what the input was, is, and how it differs."""
+        """Adds a change of the input's rows, and returns the versions `old`, `new` and `delta`."""
         assert self.table is not None
         assert self.shape is not None
         value = fit(canonical(expressions, change.value), self.shape)
@@ -179,7 +179,7 @@ class InputState:
 
 
 def _column(shape: Layout, path: Path) -> str | None:
-    """The column that a part of an element has to itself."""
+    """The column that holds a part of an element by itself; None if there is none."""
     for step in path:
         if not isinstance(shape, Struct):
             return None

@@ -1,7 +1,7 @@
 """Elements with the key of their row.
 
-Where a bag is made of several, as in `{x} ∪ {y}` or by an `if` with two branches, its relation is a union, and has the
-columns of its elements alone. A key that is asked for beside them has to be a part of them.
+If a bag is made of several, as in `{x} ∪ {y}` or by an `if` with two branches, its relation is a union, with the
+columns of the elements only. A key that is needed beside an element has to be a part of it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, PVar, Single, Term,
 
 
 def with_key(bag: Term, key: Var, element: str) -> Term:
-    """The pairs of a key and each element of a bag, of which the name of one is given: `cMap(λx. {(k, x)}, e)`, pushed
-    down to where the elements are.
+    """The pairs of a key and each element of a bag: `cMap(λx. {(k, x)}, e)`, pushed down to where the elements are. The
+    name x of an element is given.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import pretty

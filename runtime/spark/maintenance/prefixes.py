@@ -1,8 +1,8 @@
-"""The first elements of a large order, and some more, from one batch to the next (`rewrite/plan/delta_rules.py`).
+"""The first elements of a large order, and some more, kept from batch to batch (`rewrite/plan/delta_rules.py`).
 
-What is kept belongs to the state after a batch. It is made when the answer is asked for: from what there was after the
-batch before, or of the whole where that is not there, as after a batch whose answer nobody has asked for. So a batch
-that is rolled back leaves nothing to be taken back, and a checkpoint has nothing of it.
+A prefix belongs to the state after a batch. It is made when the answer is requested: from the prefix after the previous
+batch, or from all elements if there is none, as after a batch whose answer was not requested. So a batch that is rolled
+back leaves nothing to undo, and a checkpoint has no prefixes.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.state.run import Run
 
 STATE_MIN_ROWS = 300_000
-"""From so many rows of a state on it takes longer to read all of them than to look up those that a batch has touched,
-in a job of its own."""
+"""From so many rows of a state on, reading all of them takes longer than looking up those that a batch has touched, in
+a job of its own."""
 
 MORE_ELEMENTS = 1_000
-"""So many elements are kept beside those that are asked for. When as many of the first have gone, all are read."""
+"""So many elements are kept besides those of the answer. When as many of the first are gone, all are read again."""
 
 GROWN_MAX_RATIO = 4
-"""When a prefix has so many times the elements that it is meant to have, it is cut."""
+"""A prefix is cut when it has more than so many times the elements that a new one has."""
 
 PREFIX = "first__"
-"""What a prefix is called in the term that takes the first of it."""
+"""The name of a prefix in the term that takes its first elements."""
 
 BOUND = "bound_"
-"""The columns of a bound: what the element is ordered by that all those of the prefix come before."""
+"""How the columns of a bound are named: the sort columns of the element that all those of the prefix come before."""
 
 
 @attrs.frozen
@@ -49,13 +49,13 @@ class Prefix:
     transaction: Transaction
     """The batch."""
     elements: Frame
-    """Pairs of what an element is ordered by and the element, beside the columns of the key that makes it."""
+    """Pairs of a sort key and the element, beside the columns of the state's key that makes it, if each makes one."""
     run: Run
     """The rows of the elements."""
     bound: Run | None
-    """The one row of the bound; None where these are all elements that there are."""
+    """The one row of the bound; None if the prefix has all elements."""
     is_followed: bool
-    """Whether it was made from the one before it."""
+    """Whether it was made from the previous prefix."""
 
     @property
     def runs(self) -> set[Run]:
@@ -70,19 +70,19 @@ class Prefixes:
         self.deltas = deltas
         self.kept: list[Prefix] = []
         self.rests_until = 0
-        """Up to so many batches the whole is read: it would be too often else that a prefix does not suffice."""
+        """Before the batch of this number all elements are read, since prefixes would fail to suffice too often."""
         self._index = deltas.index(first.stage)
         self._whole = first.ordered.source
 
     # --- answers ------------------------------------------------------------------------------
 
     def answer(self, transaction: Transaction, states: list[Snapshot]) -> Relation | None:
-        """The answer after a batch, over the states there are then; None where it is to be made of the whole."""
+        """The answer after a batch, over the states there are then; None where it is to be made of all elements."""
         prefix = self._after(transaction, states)
         return None if prefix is None else self.deltas.answer_over(self._term, {PREFIX: prefix.elements})
 
     def changes(self, transaction: Transaction, states: list[Snapshot]) -> Relation | None:
-        """How a batch has changed the answer, likewise."""
+        """The change of the answer by a batch, likewise."""
         after, before = self._after(transaction, states), self._before(transaction)
         if after is None or before is None:
             return None
@@ -90,19 +90,19 @@ class Prefixes:
 
     @property
     def _term(self) -> Term:
-        """The first elements of the order, of a prefix."""
+        """The term for the first elements of the order, over a prefix."""
         return Take(
             Lit(self.first.count, ty.LONG), attrs.evolve(self.first.ordered, source=Var(PREFIX, self._whole.type))
         )
 
     def free(self) -> None:
-        """Frees all that is kept."""
+        """Frees all prefixes."""
         self._keep_only([])
 
     # --- the prefix after a batch -------------------------------------------------------------
 
     def _after(self, transaction: Transaction, states: list[Snapshot]) -> Prefix | None:
-        """What there is after a batch, made now if need be; None where the whole is to be read."""
+        """The prefix after a batch, made now if need be; None where all elements are to be read."""
         if transaction.is_rolled_back:
             return None
         known = next((prefix for prefix in self.kept if prefix.transaction is transaction), None)
@@ -119,7 +119,7 @@ class Prefixes:
         return made
 
     def _before(self, transaction: Transaction) -> Prefix | None:
-        """What there was after the batch before another one, if that was asked for."""
+        """The prefix after the batch before this one, if there is one."""
         number = transaction.number - 1
         found = (p for p in self.kept if p.transaction.is_committed and p.transaction.number == number)
         return next(found, None)
@@ -133,18 +133,18 @@ class Prefixes:
     # --- how it is made -----------------------------------------------------------------------
 
     def _made(self, before: Prefix | None, transaction: Transaction, states: list[Snapshot]) -> Prefix | None:
-        """From that before the batch, or of the whole."""
+        """A prefix made from the one before the batch, or from all elements."""
         followed = None if before is None else self._followed(before, transaction, states)
         if followed is not None:
             return followed
         made = self._of_whole(transaction, states)
         if made is None or (before is not None and not before.is_followed):
-            # Too many elements are equal, or more of the first have gone within a batch than a prefix has.
+            # Too many elements are equal, or one batch has taken more of the first ones than a new prefix can spare.
             self.rests_until = 2 * transaction.number
         return made
 
     def _followed(self, before: Prefix, transaction: Transaction, states: list[Snapshot]) -> Prefix | None:
-        """The prefix before a batch with what that has changed; None where too little of it is left."""
+        """The prefix before a batch with the changes of the batch; None where too few of its elements are left."""
         was = transaction.before
         if states[self._index].is_as(was[self._index]):
             return attrs.evolve(before, transaction=transaction)
@@ -154,7 +154,7 @@ class Prefixes:
         if before.bound is not None and run.rows < self.first.count:
             run.free()
             return None
-        # With what has come and gone it is a bag again.
+        # With the changes applied it is a bag again.
         elements = attrs.evolve(made, df=run.relation, retracts=False, mixed=False)
         prefix = Prefix(transaction, elements, run, before.bound, is_followed=True)
         if run.rows <= GROWN_MAX_RATIO * self._most:
@@ -166,7 +166,7 @@ class Prefixes:
         return attrs.evolve(cut, is_followed=True)
 
     def _by_key(self, before: Prefix, was: list[Snapshot], states: list[Snapshot]) -> Frame:
-        """What the keys had that the batch has not touched, and what those have that it has."""
+        """The elements of the keys that the batch has not touched, and the new ones of those that it has."""
         found = self.deltas.of_keys(self.first.rules, StatesBefore(was), states)
         assert found is not None
         assert found.touched is not None
@@ -177,24 +177,24 @@ class Prefixes:
         return union([left, come], come.value.type, ColumnNames("f__"), self._key)
 
     def _of_change(self, before: Prefix, was: list[Snapshot], states: list[Snapshot]) -> Frame:
-        """What there was, with the change of the elements."""
+        """The elements of the prefix, with those of the change that come before the bound."""
         change, columns = states[self._index].change(was[self._index]), self.deltas.columns
         change = self.deltas.over_change(self._whole, self.first.stage, change, {}, columns)
         come = _in_one(self._before_bound(change, before.bound))
         return netted(union([before.elements, come], come.value.type, columns), columns)
 
     def _of_whole(self, transaction: Transaction, states: list[Snapshot]) -> Prefix | None:
-        """The prefix, taken from the whole; None where so many elements are equal that it is none."""
+        """A prefix taken from all elements; None where too many of them are equal."""
         return self._cut(self.deltas.all_of(self._whole, states), transaction)
 
     @property
     def _most(self) -> int:
-        """How many elements a prefix has when it is made of the whole."""
+        """How many elements are taken for a new prefix."""
         return self.first.count + MORE_ELEMENTS
 
     def _cut(self, elements: Frame, transaction: Transaction) -> Prefix | None:
-        """The first of some elements. The last one taken is the bound: those that are equal to it may not all be among
-        them. None where too few are left then."""
+        """A prefix of the first of some elements. The last one taken is the bound, and is left out with its equals, not
+        all of which may have been taken. None where too few are left then."""
         sort = self._order(elements)
         taken = self._in_columns(attrs.evolve(elements, df=elements.df.order(*sort).limit(self._most)))
         run = self._computed(taken.df)
@@ -226,17 +226,17 @@ class Prefixes:
 
     @property
     def _key(self) -> tuple[str, ...]:
-        """The columns of the key that an element is made by, where it is known beside it."""
+        """The columns of the state's key that makes an element, if each key makes one; otherwise none."""
         keys = self.deltas.states[self._index].snapshot().keys
         return keys.names if self.first.is_by_key and keys is not None else ()
 
     def _in_columns(self, elements: Frame) -> Frame:
-        """Elements in columns that are always named alike."""
+        """Elements in columns with the same names each time."""
         value = canonical(Expressions(), elements.value)
         return flat(attrs.evolve(elements, value=value), ColumnNames("f__"), self._key)
 
     def _computed(self, rows: Relation) -> Run:
-        """Rows that are computed at once."""
+        """A run of rows, computed at once."""
         run = Run.of(self.deltas.plans, rows)
         try:
             run.rows = jvm.compute(run.rdd, 1)
@@ -247,12 +247,12 @@ class Prefixes:
 
 
 def _in_one(elements: Frame) -> Frame:
-    """The few elements that come of several partitions in one, where a prefix is."""
+    """A few elements of several partitions, moved to one, as a prefix is."""
     return attrs.evolve(elements, df=elements.df.moved((), in_one=True))
 
 
 def is_before(sort: Sequence[tuple[str, bool]]) -> str:
-    """Whether what is sorted by some columns comes before a bound that is beside it, in SQL.
+    """Whether a row, by its sort columns, comes before the bound beside it, in SQL.
 
     >>> is_before([("a", False)])
     '(coalesce(a < bound_0, a IS NULL AND bound_0 IS NOT NULL) OR (a <=> bound_0 AND false))'
@@ -261,7 +261,7 @@ def is_before(sort: Sequence[tuple[str, bool]]) -> str:
     for i, (sql, descending) in reversed([*enumerate(sort)]):
         bound = f"{BOUND}{i}"
         low, high = (bound, sql) if descending else (sql, bound)
-        # Missing ones come first where it ascends, and last where it descends.
+        # Nulls come first in ascending order, and last in descending order.
         less = f"coalesce({low} < {high}, {low} IS NULL AND {high} IS NOT NULL)"
         condition = f"({less} OR ({sql} <=> {bound} AND {condition}))"
     return condition

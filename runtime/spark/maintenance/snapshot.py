@@ -31,20 +31,20 @@ class TableSnapshot:
     table: Table
     runs: tuple[Relation, ...]
     stepped: bool
-    """Whether the batch before it changed the table."""
+    """Whether the last step of the stage changed the table."""
     appended: Relation | None
-    """What the last step of that batch has added; None if it was merged with all the rest, where it is marked."""
+    """The rows that the last change added as a run; None if they were merged with all others, where they are marked."""
     added: tuple[Relation, ...]
-    """What all steps of that batch have added."""
+    """The runs that all steps of the last batch have added."""
     steps: object
-    """The same for all snapshots between the steps of one batch."""
+    """An object that is the same in all snapshots between the steps of one batch."""
     shrinks: bool
     is_nearly_merged: bool
     """Whether nearly all rows are in the first run, which has one for each key."""
 
     @staticmethod
     def of(table: Table, step: int, *, by_key: bool) -> TableSnapshot:
-        """A table as it is now, whose rows lie `by_key`, in columns that are never null, or somehow."""
+        """The current rows of a table. `by_key`: they are partitioned by the columns of a key, which are never null."""
         runs, added = (tuple(run.relation for run in runs) for runs in (table.runs, table.batch.added))
         appended = table.appended.relation if table.appended else None
         in_few = by_key and compaction.is_nearly_merged([run.rows for run in table.runs])
@@ -57,14 +57,14 @@ class TableSnapshot:
         return self.table.current(self.runs)
 
     def has_changed(self, before: TableSnapshot | None) -> bool:
-        """Whether anything has come to the table since it was as `before`."""
+        """Whether the table has changed since `before`."""
         if self.appended is None and not self.stepped:
             return False
         return before is None or self.runs != before.runs
 
     def change(self, before: TableSnapshot | None) -> Relation:
-        """What has come to a table that changes are appended to since it was as `before`: a step ago, or before the
-        batch."""
+        """The change since `before`, a snapshot of a step ago or from before the batch, of a table that changes are
+        appended to."""
         assert self.appended is not None
         if not self.has_changed(before):
             return self.appended.where("false")
@@ -72,7 +72,7 @@ class TableSnapshot:
         return self.appended if within else union_all(self.added)
 
     def touched(self, before: TableSnapshot | None) -> Relation:
-        """The keys that were touched since then, each with what the change has of it, or what it has become."""
+        """The keys touched since `before`, with their rows in the change, or, if it was merged, with their new rows."""
         if self.appended is not None:
             return self.change(before)
         return self.runs[0].where(f"{TOUCHED} = 1" if self.stepped else "false")
@@ -117,15 +117,15 @@ class Snapshot:
         return [each.runs for each in rows]
 
     def change(self, before: Snapshot) -> Frame:
-        """How the stage's bag has changed since a snapshot before it."""
+        """The change of the stage's bag since an earlier snapshot."""
         if 0 not in self.bags:
             return self.empty()
         old = before.bags[0].rows if 0 in before.bags else None
         return Frame(self.bags[0].rows.change(old), self.bags[0].shape, quote("w"), changes=True)
 
     def elements(self) -> Frame:
-        """The elements of the stage's bag, for what is linear in it: where it has only grown, the same one may be there
-        several times."""
+        """The elements of the stage's bag, for terms that are linear in it: if it has only grown, equal elements may be
+        in several rows."""
         if 0 not in self.bags:
             return self.empty()
         rows, shape = self.bags[0].rows, self.bags[0].shape
@@ -135,7 +135,7 @@ class Snapshot:
 
     def empty(self) -> Frame:
         shape = _shape_of(element_type(self.stage.var))
-        # What is never missing is not here either: rows of one table should have one schema.
+        # Columns that are never missing are declared so here, too: rows of one table should have one schema.
         schema = ", ".join(f"{a.sql} {sql_type(a.type)}{'' if a.missing else ' NOT NULL'}" for a in atoms(shape))
         return Frame(Relation.empty(schema or "unit BOOLEAN"), shape)
 
@@ -145,7 +145,7 @@ class Snapshot:
         return Frame(self.bags[0].rows.all(), self.bags[0].shape, quote("w"))
 
     def keyed(self, groups: Relation, bags: Mapping[int, Relation]) -> Frame:
-        """The bag of `(key, value)` of some keys, from their rows, one for each in `groups`."""
+        """The bag of `(key, value)` of some keys, from their rows: one for each in `groups`, and those in `bags`."""
         assert self.keys is not None
         assert self.groups is not None
         supporting = [f"n{i} <> 0" for i, feed in enumerate(self.stage.feeds) if feed.supports]
@@ -184,7 +184,7 @@ class Snapshot:
         return Atom(f"coalesce(b{index}, CAST(array() AS {sql_type(component.type)}))", component.type, False)
 
     def _measure_types(self) -> dict[str, str]:
-        """The columns of the groups beside their keys."""
+        """The types of the columns of the groups other than the keys."""
         supports = {f"n{i}": "BIGINT" for i, _ in enumerate(self.stage.feeds)}
         components = enumerate(self.stage.components)
         values = {
@@ -196,7 +196,7 @@ class Snapshot:
         return {**supports, **values, TOUCHED: "INT"}
 
     def _with_bag(self, groups: Relation, types: Mapping[str, str], index: int, bag: Relation) -> Relation:
-        """Beside each key its bag as an array: again a union and a groupBy, which move nothing."""
+        """Adds to each key its bag as an array: again by a union and an aggregation, which move nothing."""
         assert self.keys is not None
         keys = self.keys.names
         element = f"array({to_sql(self.bags[index].shape)})"
@@ -213,11 +213,11 @@ class Snapshot:
 
 @attrs.frozen
 class StatesBefore:
-    """The states as they were, with which is compared what a batch, or a step of one, has made of them."""
+    """The states before a batch, or before a step of one, with which the current states are compared."""
 
     snapshots: list[Snapshot]
     is_start: bool = False
-    """Whether the view starts with the batch: there was nothing before it, so that all that there is now is new."""
+    """Whether the view starts with the batch: there was nothing before it, so that everything is new."""
 
     def but_for(self, index: int, snapshot: Snapshot) -> StatesBefore:
         """The same with one state as it was at another time."""
@@ -227,8 +227,8 @@ class StatesBefore:
 class Touched:
     """The keys of a stage that a batch has touched, with their values before it and after it.
 
-    What there was of them before is looked up once and kept, with the first action that asks for it. `keep` is told of
-    what is kept, to free it when nobody can ask any more; without it nothing is kept, as where one side is asked for.
+    Their rows before the batch are looked up once, and kept by the first action that reads them. `keep` is called with
+    the runs that are kept, to free them later; without it nothing is kept, as where only one side is needed.
     """
 
     def __init__(self, before: Snapshot, after: Snapshot, keep: Callable[[Run], None] | None = None) -> None:
@@ -266,7 +266,7 @@ class Touched:
 
     @cached_property
     def _found(self) -> Relation | None:
-        """The rows that there were of the touched keys, not merged."""
+        """The rows of the touched keys before the batch, not merged."""
         if self._rows is None or self._before.groups is None:
             return None
         return self._rows.table.schema.lookup(self._before.groups.runs, self._touched)
@@ -276,7 +276,7 @@ class Touched:
         if self._rows is None or self._found is None:
             return None
         old = self._rows.table.merged([self._found], whole=False)
-        # Where the state was merged whole, nothing but the values before the batch asks for it.
+        # Where the state was merged whole, only the values before the batch need these rows.
         return old if self._rows.appended is None else self._kept(old)
 
     def _new_groups(self, rows: TableSnapshot) -> Relation:
@@ -313,7 +313,7 @@ class Touched:
 
 
 def _shape_of(item: Type) -> Layout:
-    """The columns of an empty bag."""
+    """The layout of an empty bag."""
     names = numbered("z")
 
     def shape(t: Type) -> Layout:

@@ -1,7 +1,7 @@
-"""The columns of the tables of a stage, and what the rows of its feeds are in those of its groups.
+"""The columns of the tables of a stage, and the rows of its feeds as changes of its groups.
 
-The groups have the columns of the key; of each feed the support that it gives a key, `n0`, `n1`, …; and those of each
-component that Spark can aggregate. A bag has the columns of the key and of the element, and a weight.
+The groups have the columns of the key; for each feed the support that it gives a key, `n0`, `n1`, …; and the columns of
+each component that Spark can aggregate. A bag has the columns of the key and of the element, and a weight.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from mrql.runtime.spark.state.table_schema import TableSchema
 
 @attrs.frozen
 class FeedDelta:
-    """The rows of a feed in a batch, with their key and element as layouts, and what a row gives to the components that
-    Spark can aggregate, as terms over `scope`."""
+    """The rows of a feed in a batch, with their key and element as layouts, and the share of a row in the components
+    that Spark can aggregate, as terms over `scope`."""
 
     feed: int
     frame: Frame
@@ -37,21 +37,21 @@ class FeedDelta:
     units: Mapping[int, Term]
     scope: Environment
     shrinks: bool
-    """Whether it may take something back."""
+    """Whether it may delete rows."""
 
 
 @attrs.frozen
 class StageColumns:
-    """The columns of the tables of a stage, where its keys lie in some layout."""
+    """The columns of the tables of a stage, for keys in some layout."""
 
     stage: Stage
     keys: Keys
     fresh: ColumnNames
-    """The names of columns that are needed on the way."""
+    """The names for intermediate columns."""
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The columns of its key, which a total and a bag have none of."""
+        """The columns of its key; a total and a bag have none."""
         return self.keys.names if self.stage.shape is Shape.KEYED else ()
 
     def of_key(self, key: Layout) -> list[str]:
@@ -61,7 +61,7 @@ class StageColumns:
     # --- tables -------------------------------------------------------------------------------
 
     def groups(self) -> TableSchema:
-        """Those of its groups, and how they merge."""
+        """The columns of its groups, and how they merge."""
         keys = self.key_names
         supports = [Measure(f"n{i}", f"sum(n{i})") for i in range(len(self.stage.feeds))]
         values = [
@@ -71,25 +71,25 @@ class StageColumns:
             for name, column in sum_columns.columns(i, c).items()
         ]
         alive = " OR ".join(f"{measure.name} <> 0" for measure in supports)
-        # A total is there also when nothing is.
+        # A total is there even when there are no rows.
         measures = (*supports, *values, mark())
         return TableSchema(keys, keys, measures, alive if keys else "true", marked=True)
 
     def _support(self, component: int) -> str:
-        """The condition under which there are rows behind a component: without them, nothing is left of it."""
+        """The condition under which there are rows behind a component; without any, nothing is left of it."""
         feeds = (i for i, feed in enumerate(self.stage.feeds) if component in dict(feed.units))
         return " OR ".join(f"n{i} <> 0" for i in feeds)
 
     def bag(self, element: Layout) -> TableSchema:
-        """Those of a bag of such elements."""
+        """The columns of a bag of such elements."""
         elements = tuple(unquote(atom) for atom in atoms(element))
         return TableSchema.weighted((*self.key_names, *elements), self.key_names)
 
     # --- changes of groups --------------------------------------------------------------------
 
     def changes_together(self, schema: TableSchema, deltas: Sequence[FeedDelta]) -> Relation:
-        """The change that all feeds make to groups of a schema: by key, its supports and its components, added up from
-        their rows."""
+        """The change that all feeds make to groups of a schema: supports and components by key, added up from their
+        rows together."""
         rows = []
         for delta in deltas:
             df, measures = self._measures(delta, f"CAST({delta.frame.weight or 1} AS BIGINT)", one_by_one=True)
@@ -97,15 +97,15 @@ class StageColumns:
         return union_all(rows).aggregate(schema.keys, schema.added_up)
 
     def changes(self, delta: FeedDelta) -> Relation:
-        """The change that one feed makes: by key, its support and its components, nulls for those of other feeds."""
+        """The change that one feed makes: its support and components by key, and nulls for those of other feeds."""
         weight = delta.frame.weight
         counted = "count(1)" if weight is None else f"coalesce(sum({weight}), 0L)"
         df, measures = self._measures(delta, counted)
         return df.aggregate(self.of_key(delta.key), measures)
 
     def _measures(self, delta: FeedDelta, counted: str, *, one_by_one: bool = False) -> tuple[Relation, list[str]]:
-        """The columns of the groups but their keys: how often rows count, and what they are worth as often as that,
-        all together or `one_by_one`; over the rows, where need be with columns more."""
+        """The rows, with more columns if need be, and over them the columns of the groups other than the keys: how
+        often rows count, and their shares times that, of all together or `one_by_one`."""
         units = delta.units
         supports = [f"{counted if i == delta.feed else '0L'} AS n{i}" for i in range(len(self.stage.feeds))]
         values: list[str] = []
@@ -125,7 +125,7 @@ class StageColumns:
     def _worth(
         self, delta: FeedDelta, index: int, component: Component, unit: Term, named: list[str], *, one_by_one: bool
     ) -> list[str]:
-        """What rows add to the columns of a component; what is asked for several times is a column that is `named`."""
+        """What rows add to the columns of a component; expressions with several uses become columns, in `named`."""
         assert isinstance(component.monoid, Aggregate)
         feed = self.stage.feeds[delta.feed]
         value, kept, is_total = (
@@ -133,7 +133,7 @@ class StageColumns:
             sum_columns.carrier(component),
             index in feed.totals,
         )
-        # The sums of a row that stands for several are those of all of them.
+        # A row that stands for several has the sums of all of them.
         weight = None if is_total else delta.frame.weight
         if kept is None:
             one = to_sql(cast(value, unit.type, component.type, ""))

@@ -52,21 +52,21 @@ class StageState:
 
     stage: Stage
     circuit: Circuit
-    """How batches read and change what it keeps, and by which rule they come to it."""
+    """Says how batches read and change its tables, and by which delta rules."""
     spark: SparkSession
     tables: Mapping[str, Frame]
     columns: ColumnNames
     plans: Plans
     keep: Callable[[Run], None]
-    """Told of what is kept until the batch is over."""
+    """Called with the runs that are kept for the batch."""
     groups: Table | None = None
     bags: dict[int, Table] = attrs.Factory(dict)
     keys: Keys | None = None
     bag_shapes: dict[int, Layout] = attrs.Factory(dict)
     inputs: dict[tuple[int, str], InputState] = attrs.Factory(dict)
-    """What each feed, by its number, keeps of its inputs."""
+    """What is kept of join inputs, by the number of the feed and the label of the input."""
     shared: dict[Input, InputState] | None = None
-    """What the joins of all stages keep of inputs, once of each; None where each stage is to keep its own."""
+    """What the joins of all stages keep of inputs, once for each input; None where each stage is to keep its own."""
     steps: int = 0
     """How many steps it has taken, in all batches."""
 
@@ -78,8 +78,8 @@ class StageState:
     # --- a batch ------------------------------------------------------------------------------
 
     def step(self, deltas: Mapping[str, Frame], *, is_start: bool = False) -> bool:
-        """Merges a batch, or a step of one, into the state; nothing is computed until an action asks for it. At its
-        start a state also gets what no stream changes, that is the feeds over static tables alone.
+        """Merges a batch, or a step of one, into the state; nothing is computed until an action needs it. With
+        `is_start`, the feeds over static tables alone are merged, too.
 
         Returns whether there was anything to merge.
         """
@@ -97,7 +97,7 @@ class StageState:
         if len(feed.rows.inputs) <= 1:
             return [self._feed_delta(index, feed, changed)]
         versions = {read.label: self._versions(index, read, changed.get(read.label)) for read in feed.rows.inputs}
-        # A change that is known sooner is joined with the others as they were, and so need not wait for them.
+        # A change that is known sooner is joined with the others before their changes, and so need not wait for these.
         labels = [*changed, *(label for label in versions if label not in changed)]
         form = self.circuit.of_feed(self.stage.name, index).form
         if form is DeltaForm.THERE:
@@ -113,8 +113,8 @@ class StageState:
         return feed_deltas
 
     def _as_it_is_met(self, index: int, source: str, sources: Mapping[str, Frame]) -> Mapping[str, Frame]:
-        """What a change is joined with: a large input that it meets by another key than its own as it lies by that one.
-        Where none can lie by it, the change is held against all of it, which is noted."""
+        """The frames that a change is joined with. A large input that it joins by a key other than the input's own is
+        read partitioned by that key. If there is no such table, the join reads all of the input, which is noted."""
         found = dict(sources)
         for label, key in self._other_keys(index, source, sources):
             state = self.inputs[index, label]
@@ -131,7 +131,7 @@ class StageState:
     def _other_keys(
         self, index: int, source: str, sources: Mapping[str, Frame]
     ) -> Iterator[tuple[str, Sequence[Path] | None]]:
-        """The inputs that a change meets by another key than their own, each with the parts that this is."""
+        """The inputs that a change joins by a key other than their own, each with the parts that are this key."""
         for label in (label for label, frame in sources.items() if not frame.changes):
             for key in self.circuit.index(self.stage.name, index, label).other_keys:
                 if key.batch == source:
@@ -140,7 +140,7 @@ class StageState:
     def _there(
         self, index: int, feed: Feed, changed: Mapping[str, Frame], versions: Mapping[str, Versions]
     ) -> dict[str, Versions]:
-        """The versions of the inputs in which no row takes back another: as they are until one has lost a row."""
+        """The versions of the inputs in which no row cancels another: as they are, until one of them has lost a row."""
         inputs = {read.label: self._input(index, read) for read in feed.rows.inputs}
         if any(state.shrinks for state in inputs.values()):
             return {label: state.there(changed=label in changed) for label, state in inputs.items()}
@@ -168,12 +168,12 @@ class StageState:
         units = {}
         for i, unit in feed.units:
             if isinstance(self.stage.components[i].monoid, Aggregate):
-                # What it reads of static tables as a whole comes beside each row.
+                # The values that it reads from static tables as a whole are added to each row.
                 frame, scope, units[i] = attached(compiler, frame, scope, unit)
         return FeedDelta(index, frame, key, element, units, scope, shrinks)
 
     def _versions(self, feed: int, read: Input, delta: Frame | None) -> Versions:
-        """The versions of an input; a change is added to what is kept, unless another stage has done that."""
+        """The versions of an input; its change is added to its table, unless another stage has done that."""
         state = self._input(feed, read)
         if delta is None:
             old = state.frame(state.table.rows() if state.table else None)
@@ -184,7 +184,7 @@ class StageState:
         return state.last[1]
 
     def _input(self, feed: int, read: Input) -> InputState:
-        """What is kept of an input. A stage that goes round adds changes that no other is given."""
+        """What is kept of an input. A stage that iterates shares none: it adds changes that no other stage gets."""
         place = feed, read.label
         if place not in self.inputs:
             own = InputState()
@@ -192,7 +192,7 @@ class StageState:
         return self.inputs[place]
 
     def share_inputs(self, shared: dict[Input, InputState]) -> None:
-        """Gives up what is kept of inputs of which others keep the same."""
+        """Adds its input states to the `shared` ones, or closes them and uses those that are shared already."""
         self.shared = shared
         reads = ((feed, read) for feed, each in enumerate(self.stage.feeds) for read in each.rows.inputs)
         for feed, read in () if self.in_steps else reads:
@@ -210,12 +210,12 @@ class StageState:
         return state.add(read, change, compiler.expressions)
 
     def _compiler(self, sources: Mapping[str, Frame]) -> RelationCompiler:
-        """A compiler over changes and over what is kept of inputs, whose rows may take others away."""
+        """A compiler over changes and over what is kept of inputs, whose rows may have negative weights."""
         changing = {name: retracting(frame) for name, frame in sources.items()}
         return RelationCompiler(self.spark, {**self.tables, **changing}, self.columns, keep=self._kept)
 
     def _kept(self, rows: Relation, by: Sequence[str]) -> Relation:
-        """Rows of the batch, moved by some columns."""
+        """Rows of the batch, moved by some columns and kept."""
         run = Run.of(self.plans, self.plans.moved(rows, by))
         self.keep(run)
         return run.relation
@@ -245,7 +245,7 @@ class StageState:
         self.groups.shrinks |= any(delta.shrinks for delta in feed_deltas)
         together = Access.SPARSE in self.groups.access and bool(self.groups.schema.keys) and bool(self.groups.runs)
         if together:
-            # Each is likely to be of few rows: to move and to add up those of each by themselves costs more than these.
+            # Each is likely to be of few rows: moving and adding up those of each by themselves would cost more.
             changes = self._stage_columns.changes_together(self.groups.schema, feed_deltas)
         else:
             changes = union_all([self._stage_columns.changes(delta) for delta in feed_deltas])
@@ -292,7 +292,7 @@ class StageState:
     # --- what others see of it ----------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The state as it is now, to be read after it has changed."""
+        """The current state, which can still be read after it has changed."""
         groups = self._snapshot_of(self.groups) if self.groups and self.groups.runs else None
         bags = {i: BagRows(self._snapshot_of(bag), self.bag_shapes[i]) for i, bag in self.bags.items() if bag.runs}
         return Snapshot(self.stage, self.keys, groups, bags)
@@ -301,7 +301,7 @@ class StageState:
         return TableSnapshot.of(table, self.steps, by_key=self.stage.shape is Shape.KEYED)
 
     def touched(self) -> list[Any]:
-        """Spark's handles of the rows that the last batch touched: those of keys, or in a bag of different elements."""
+        """Spark's handles of the rows that the last batch touched: of the groups, or of the bags if there are none."""
         tables = [self.groups] if self.groups is not None else self.bags.values()
         return [table.touched() for table in tables if table.changed_in == self.steps]
 
@@ -316,9 +316,9 @@ class StageState:
         return [*self._own_tables(), *(table for i in self.inputs.values() for table in i.tables)]
 
     def kept_again(self) -> list[Table]:
-        """Those that have what others have, by other keys."""
+        """The tables that have the rows of others, partitioned by other keys."""
         return [table for i in self.inputs.values() for table in i.by_other_keys.values()]
 
     def _own_tables(self) -> list[Table]:
-        """Those of its value."""
+        """The tables of its groups and bags."""
         return [*([self.groups] if self.groups else []), *self.bags.values()]

@@ -1,9 +1,9 @@
 """A batch is a transaction: it begins, and is committed or rolled back.
 
-What belongs to one batch lives in one object, which is thrown away with it. The states themselves are lists of runs
-that never change (`state/run.py`), so that to begin is to note which runs there are, and to roll back is to have these
-again. What a batch has replaced is freed when the *next* one is committed: until then the answer before the batch, the
-answer after it, and the change between them can still be read.
+What belongs to one batch is in one object, which is dropped with it. The states themselves are lists of runs that never
+change (`state/run.py`): to begin is to note which runs there are, and to roll back is to restore these. The runs that a
+batch replaces are freed when the *next* one is committed: until then the answer before the batch, the answer after it,
+and the change between them can still be read.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class Temporaries:
-    """Rows that one batch keeps beside the states, to be read until the next batch is committed."""
+    """Rows that one batch keeps besides the states, to be read until the next batch is committed."""
 
     lookups: list[Run] = attrs.Factory(list)
-    """What was looked up of the states before the batch; computed with whatever asks for it first."""
+    """Rows looked up in the states before the batch, or moved for its joins; computed by whatever reads them first."""
     changes: list[Run] = attrs.Factory(list)
-    """Changes that several stages read, computed in the same way."""
+    """Changes that are read several times, computed in the same way."""
     counted: list[Run] = attrs.Factory(list)
-    """Changes whose rows are counted, with the states."""
+    """Changes that are computed with the states, and whose rows are counted."""
     loops: LoopCheckpoints = attrs.Factory(LoopCheckpoints)
-    """What the loops have left that were run for the batch."""
+    """The checkpoints of the loops that were run for the batch."""
     passed_on: list[tuple[str, Run]] = attrs.Factory(list)
-    """Those of the changes that several stages read, each with the name of its stream."""
+    """Those of the changes that are of a derived stream with several readers, each with the name of the stream."""
 
     @property
     def runs(self) -> list[Run]:
@@ -57,7 +57,7 @@ class Temporaries:
 class Transaction:
     """A batch in a view.
 
-    Each table notes by itself what the batch has done to it (`TableBatch`); this is what belongs to the whole.
+    Each table notes by itself what the batch has done to it (`TableBatch`); here is what concerns the view as a whole.
     """
 
     before: list[Snapshot]
@@ -66,32 +66,32 @@ class Transaction:
     changed: set[str] = attrs.Factory(set)
     """The stages that the batch has changed so far."""
     garbage: list[Run] = attrs.Factory(list)
-    """What the batches before have replaced and kept, which nothing can read any more when this one is committed."""
+    """The runs that earlier batches have replaced or kept, which nothing can read once this one is committed."""
     garbage_of_loops: LoopCheckpoints = attrs.Factory(LoopCheckpoints)
     touched: dict[str, int] = attrs.Factory(dict)
-    """How many keys it has touched of each stage, if that was counted."""
+    """The number of keys that it has touched in each stage, if they were counted."""
     milliseconds: dict[str, float] = attrs.Factory(dict)
     """How long each operator of the circuit has taken to plan."""
     shortages: list[Shortage] | None = None
-    """What trusted deletions may have left too little of, once that is planned."""
+    """The rows of which trusted deletions may have left a negative count, once their check is planned."""
     is_open: bool = True
-    """Whether it was neither committed nor rolled back."""
+    """Whether it is neither committed nor rolled back yet."""
     commits: int = 0
-    """How many there were up to it."""
+    """The number of commits so far, its own included once it is committed."""
     is_committed: bool = False
 
     @property
     def number(self) -> int:
-        """How many there are with it, once it is committed."""
+        """The number of the batch: how many commits there are with its own."""
         return self.commits if self.is_committed else self.commits + 1
 
     @property
     def is_rolled_back(self) -> bool:
-        """Whether the states are those of before it."""
+        """Whether it was rolled back."""
         return not self.is_open and not self.is_committed
 
     def begin(self, tables: Sequence[Table], snapshots: Callable[[], list[Snapshot]]) -> Transaction:
-        """The transaction after this one. What this one has replaced and kept goes when that is committed."""
+        """Begins the next transaction. The runs that this one has replaced or kept are freed when that is committed."""
         garbage = [*self.garbage, *(run for table in tables for run in table.begin()), *self.temporaries.runs]
         loops = LoopCheckpoints()
         loops.take(self.garbage_of_loops)
@@ -99,12 +99,12 @@ class Transaction:
         return Transaction(snapshots(), garbage=garbage, garbage_of_loops=loops, commits=self.commits)
 
     def is_gone(self, last: Transaction) -> bool:
-        """Whether rows are gone from which the answers before and after it are made: it was rolled back, or another one
+        """Whether rows are gone that the answers before and after it are made from: it was rolled back, or another one
         was committed since."""
         return self.is_rolled_back or (self.is_committed and last.commits > self.commits)
 
     def commit(self) -> None:
-        """Frees what the batches before this one have left."""
+        """Commits the batch, and frees what the batches before it have left."""
         for run in self.garbage:
             run.free()
         self.garbage = []
@@ -112,32 +112,31 @@ class Transaction:
         self.is_open, self.is_committed, self.commits = False, True, self.commits + 1
 
     def rollback(self, tables: Iterable[Table]) -> None:
-        """Has the states of before the batch again, and frees what it has kept. What the batches before have left goes
-        with the next one.
+        """Restores the states before the batch, and frees what it has kept. What the batches before it have left is
+        freed with the next one.
 
-        It may be interrupted, and is then to be called again: the states are as they were before anything is freed.
+        If it is interrupted, it is to be called again: all states are restored before anything is freed.
         """
         if not self.is_open:
             return
         given_up = [run for table in tables for run in table.rollback()]
         self.is_open = False
-        # Where Spark has ended there is nothing left to free, and why it has is to be said instead.
+        # If Spark has ended there is nothing left to free, and the reason for that is to be reported instead.
         with unless_stopped():
             for run in given_up:
                 run.free()
             self.temporaries.free()
 
     def free(self) -> None:
-        """Frees all that is kept beside the states."""
+        """Frees all that is kept besides the states."""
         self.commit()
         self.temporaries.free()
 
 
 class Savepoint:
-    """How far planning has come: it can go back there, as long as nothing of what came after it is computed.
+    """A point of planning to go back to, as long as nothing that was planned after it is computed.
 
-    Some objects are what they were again: each has the fields that it had, and what was in them where that is a list, a
-    dict or a set.
+    `rollback` restores the fields of some objects, and the contents of those that are a list, a dict or a set.
 
     >>> @attrs.define
     ... class Some:
@@ -156,7 +155,7 @@ class Savepoint:
         self._contents = list(contained)
 
     def rollback(self) -> None:
-        """Goes back."""
+        """Restores the fields and their contents."""
         for each, name, value in self._fields:
             setattr(each, name, value)
         for value, content in self._contents:

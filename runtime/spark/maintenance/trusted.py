@@ -1,10 +1,10 @@
-"""Deletions that are trusted: nothing is kept of their streams to look them up.
+"""Deletions that are trusted: no ledger of their streams is kept to look them up.
 
-A stream that is itself consistent, such as the log of changes of a database, takes away only what is there. Then the
-copy of its rows is kept for nothing (`input_rows.py`). What such a batch takes away is held against the states that it
-is merged into instead, where these say it: the number of rows behind a key, how often an element of a bag is there, and
-the rows of a side of a join are never below nothing. What agrees with a row that is there in all that a state keeps of
-it cannot be told from that one.
+A stream that is itself consistent, such as the log of changes of a database, deletes only rows that are there. Then a
+copy of its rows would be kept for nothing (`input_rows.py`). Instead, its deletions are checked against the states that
+they are merged into, where these can tell: the number of rows behind a key, the weight of an element of a bag, and that
+of a row of a join input are never negative. A wrong deletion is not found if its row agrees with one that is there in
+all that a state keeps of it.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from mrql.runtime.spark.state.table import Table
 
 @attrs.frozen
 class Shortage:
-    """What a batch leaves below nothing in a table of a state, which there should be nothing of."""
+    """The rows of a state's table with a negative count after a batch, of which there should be none."""
 
     streams: Sequence[str]
-    """The streams that it takes rows away from."""
+    """The trusted streams from which the batch deletes rows."""
     stage: str
     key: Layout
     below: Run
 
     def check(self, plans: Plans) -> None:
-        """Raises: WrongDeletion when there is something."""
+        """Raises: WrongDeletion when there are such rows."""
         if self.below.rows is None:
             self.below.rows = plans.count(self.below.relation)
         if self.below.rows:
@@ -56,7 +56,7 @@ class Shortage:
 
 
 def netted_trusted(change: Frame, plans: Plans) -> tuple[Frame, Run | None]:
-    """A batch of a trusted stream without the rows that come and go in it: those are not to be evaluated."""
+    """A batch of a trusted stream without the rows that it both inserts and deletes: they are not to be evaluated."""
     if not change.mixed:
         return change, None
     keys = Keys(canonical(Expressions(), change.value), "r")
@@ -67,13 +67,13 @@ def netted_trusted(change: Frame, plans: Plans) -> tuple[Frame, Run | None]:
 def shortages(
     states: Sequence[StageState], trusted: frozenset[str], changes: Mapping[str, Frame], plans: Plans
 ) -> Iterator[Shortage]:
-    """What there would be too little of after a batch of trusted streams, to be computed with it."""
+    """The shortages that a batch of trusted streams may leave in the states, to be computed with it."""
     taking = {name for name in trusted & changes.keys() if changes[name].weight is not None}
     seen: set[Table] = set()
     for state in states:
         streams = sorted(taking & {*state.stage.streams})
         for table, key, with_nulls in _tables(state) if streams else ():
-            # A side of a join may have changed where there is nothing yet to join it with.
+            # A join input may have changed though there is nothing yet to join it with.
             if table not in seen and (table.batch.merged or table.batch.added):
                 seen.add(table)
                 below = _below_nothing(table, with_nulls=with_nulls)
@@ -81,7 +81,7 @@ def shortages(
 
 
 def _tables(state: StageState) -> Iterator[tuple[Table, Layout, bool]]:
-    """The tables of a state, each with what is shown of its rows, and whether it lies by what may be null."""
+    """The tables of a state, each with the key that is shown of its rows, and whether its partitioning may be null."""
     if state.keys is not None:
         if state.groups is not None:
             yield state.groups, state.keys.value, False
@@ -93,17 +93,17 @@ def _tables(state: StageState) -> Iterator[tuple[Table, Layout, bool]]:
 
 
 def _may_be_null(table: Table, shape: Layout) -> bool:
-    """Whether a table lies by columns of its rows that may be null; those of a key never are (`relation/keys.py`)."""
+    """Whether a table is partitioned by columns that may be null; those of a key never are (`relation/keys.py`)."""
     return any(part.missing and unquote(part) in table.schema.partition_by for part in atoms(shape))
 
 
 def _key_of(shape: Layout) -> Layout:
-    """The key of the rows of an input, where they have one."""
+    """The key of the rows of an input, if they have one, otherwise the whole row."""
     return shape.fields[0][1] if isinstance(shape, Struct) and len(shape.fields) == 2 else shape
 
 
 def _below_nothing(table: Table, *, with_nulls: bool) -> Relation:
-    """The rows that a batch has changed of a table, and of which there are fewer than none now."""
+    """The rows of a table that a batch has changed and whose count is negative now."""
     counts = _counts(table)
     short = " OR ".join(f"{count} < 0" for count in counts)
     if table.batch.merged:
@@ -119,11 +119,11 @@ def _below_nothing(table: Table, *, with_nulls: bool) -> Relation:
 
 
 def _counts(table: Table) -> list[str]:
-    """The columns that say how many rows there are behind one: the support that each feed gives, a weight, or how many
-    rows sums are of."""
+    """The columns that count the rows behind a row of a table: the support that each feed gives, a weight, or the
+    number of rows behind sums."""
     supports = [m.name for m in table.schema.measures if SUPPORT.fullmatch(m.name)]
     return supports or [table.schema.measures[0].name]
 
 
 SUPPORT = re.compile(r"n\d+")
-"""What the columns are called with the support of a feed."""
+"""The names of the columns with the support of a feed."""

@@ -1,13 +1,12 @@
-"""What there is of a stream whose rows replace each other: one row for each key.
+"""The current rows of a keyed stream, whose rows replace each other: one row for each key.
 
-A batch has rows that come and rows that take those of their keys away, in any order. Of those of one key the last one
-counts, by its version. It is put beside the row that there is: that goes, and the new one comes, and this is the change
-that the query is given. The rows that there are lie by their keys (`state/table.py`), so that those of the touched keys
+A batch has rows to insert and deletions by key, in any order. Of those of one key the last one counts, by its version.
+It is compared with the current row of the key: the change that the query gets is the deletion of that one and the
+insertion of the new one. The current rows are partitioned by key (`state/table.py`), so that those of the touched keys
 are looked up; they are a weighted bag, to which the change is added like to any other.
 
-With a version, what is kept of a key whose row was taken away is a row too, without all but its key and version, that
-is `gone`: one that comes later and is older does not bring it back. `relation/keyed_columns.py` says how a row replaces
-another.
+With a version, a deleted key keeps a row with nothing but its key and version, marked as `gone`: an older row that
+arrives later does not bring it back. `relation/keyed_columns.py` says how a row replaces another.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class UpsertedRows:
     latest: Run | None = None
     """The last row of each key of the batch."""
     beside: Run | None = None
-    """The same beside the rows that there were."""
+    """The same, each beside the row that its key had before."""
     wrong: Run | None = None
     """Those of them with a fault, of which there should be none."""
 
@@ -53,15 +52,15 @@ class UpsertedRows:
         return None if self.columns is None else self.columns.keys
 
     def begin(self) -> None:
-        """Forgets the batch before."""
+        """Forgets the previous batch."""
         self.latest = self.beside = self.wrong = None
 
     def planned(self) -> Iterator[Run]:
-        """What the batch keeps beside the table, to be computed with it."""
+        """The runs that the batch keeps besides the table, to be computed with it."""
         yield from (run for run in (self.latest, self.beside, self.wrong) if run is not None)
 
     def record(self, change: Frame) -> Frame:
-        """Adds a batch, and returns what it changes. Whether it is known which row replaces which, `check` says."""
+        """Adds a batch, and returns the change by it. Whether it is known which row replaces which, `check` says."""
         if self.table is None or self.columns is None:
             self.columns = KeyedColumns.of(self.key, canonical(Expressions(), change.value))
             schema = TableSchema.weighted(self.columns.all, self.columns.of_key, gathers=False)
@@ -78,7 +77,7 @@ class UpsertedRows:
         return columns.there(self.table.append(self.table.partitioned(moved), as_it_is=True).relation)
 
     def current(self) -> Frame:
-        """The rows that there are."""
+        """The current rows."""
         assert self.table is not None
         assert self.columns is not None
         rows = self.table.scan()
@@ -86,13 +85,12 @@ class UpsertedRows:
         return self.columns.there(rows)
 
     def restore(self, keys: Layout, table: Table) -> None:
-        """Puts in what a checkpoint has."""
+        """Restores the rows that a checkpoint has."""
         self.columns = KeyedColumns.of(self.key, keys)
         self.table = attrs.evolve(table, schema=attrs.evolve(table.schema, gathers=False))
 
     def check(self) -> None:
-        """Looks whether it was known which row replaces which; that is known once the batch is computed, or computed
-        now.
+        """Checks that it is known which row replaces which; that is found once the batch is computed, or computed now.
 
         Raises: AmbiguousRow, MissingVersion.
         """

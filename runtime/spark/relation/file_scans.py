@@ -1,8 +1,8 @@
-"""Files of a batch, read as those of the batch before were.
+"""Files of a batch, read with the plan of an earlier batch.
 
-A DataFrame over files is analysed, optimized and planned anew for each batch, although nothing but the files differs:
-that takes longer than to read some ten thousand rows. So the physical plan that reads files of one kind is kept, and
-for a batch a copy of it gets the batch's files.
+A DataFrame over files is analysed, optimized and planned anew for each batch, although only the files differ: that
+takes longer than reading some ten thousand rows. So the physical plan that reads files of one kind is kept, and for a
+batch, a copy of it gets the batch's files.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions.layout import quote
 
 REMEMBERED_MAX_SCANS = 128
-"""How many plans that read files a session remembers."""
+"""The number of plans for reading files that a session remembers."""
 
 _SCANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, jvm.Scan]] = WeakKeyDictionary()
-"""By the settings, the kind of the files, and the columns that are read."""
+"""The scans of each session, by the settings, the kind of the files, and the columns that are read."""
 
 
 SMALL_BATCH_MAX_BYTES = 1 << 20
-"""So many bytes of a side of a batch are read by one task: that takes no longer than to begin another stage."""
+"""At most this many bytes of a side of a batch are read by one task: that takes no longer than starting another
+stage."""
 
 
 class FileScan(jvm.Lazy):
-    """The rows of files whose columns are known. Files of one kind are read alike."""
+    """The rows of files whose columns are known. Files of one `kind` are read alike."""
 
     def __init__(
         self,
@@ -53,34 +54,35 @@ class FileScan(jvm.Lazy):
 
 
 UNKNOWN_MIN_BYTES = 1 << 40
-"""What Spark knows nothing about it takes to be so large: the largest long, or a part of it for some of the columns."""
+"""A size from which on Spark's estimate means that it knows nothing: it is then the largest long, or a part of it for
+some of the columns."""
 
 
 def known_bytes(table: DataFrame) -> int | None:
-    """About how large the rows of a table are, or their files; None where nobody knows."""
+    """The approximate size of a table's rows, or of their files; None if it is unknown."""
     size = table.bytes if isinstance(table, FileScan) else jvm.estimated_bytes(table)
     return None if size is None or size >= UNKNOWN_MIN_BYTES else size
 
 
 def is_small(batch: DataFrame) -> bool:
-    """Whether one task reads a side of a batch as soon as several would: it is known to be of few bytes, or one task
-    would read it anyway."""
+    """Whether one task reads a side of a batch as fast as several would: the side is known to have few bytes, or has at
+    most one partition anyway."""
     size = known_bytes(batch)
     if size is not None and size <= SMALL_BATCH_MAX_BYTES:
         return True
-    # How many partitions there are is known once the rows are planned to the end, which takes ten milliseconds more.
+    # The number of partitions is known only once the rows are fully planned, which takes ten milliseconds more.
     return not isinstance(batch, FileScan) and jvm.partitions_of(batch) <= 1
 
 
 class Scans:
-    """How the files of batches are read."""
+    """The scans by which the files of batches are read."""
 
     def __init__(self, spark: SparkSession, settings: Hashable) -> None:
         self._settings = settings
         self._known = _SCANS.setdefault(spark, OrderedDict())
 
     def rows(self, table: DataFrame, read: tuple[str, ...] | None) -> Any:
-        """The rows of a batch as an RDD. Where not all columns are `read`, nothing is in the others."""
+        """The rows of a batch as an RDD. If only some columns are `read`, the others are null."""
         opened = None if isinstance(table, FileScan) else jvm.Opened.of(table)
         kind = table.kind if isinstance(table, FileScan) else opened and opened.kind
         key = (self._settings, kind, read)
@@ -99,7 +101,7 @@ class Scans:
 
 
 def _without(df: DataFrame, read: tuple[str, ...]) -> DataFrame:
-    """The same columns, but nothing in those that are not read."""
+    """The same columns, with null in those that are not read."""
     columns = []
     for field in df.schema.fields:
         name = quote(field.name)

@@ -1,4 +1,4 @@
-"""A bag as a relation: rows, what their value is, and how often each counts."""
+"""Weighted bags as relations: rows, the layout of their values, and how often each row counts."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from mrql.runtime.spark.relation.relation import Relation, union_all
 class Frame:
     """A weighted bag. `weight` is an SQL expression, None where every row counts once.
 
-    `changes` says that the rows are a batch's, and so few beside those of a state: a join builds its table from them.
-    `lies_by` names the columns that a large state is partitioned by: it is never moved, whatever it is joined by. Of a
-    `narrowed` one some rows were kept out, by a condition or a join.
+    `changes` says that the rows are a batch's, and so few beside those of a state: a join builds its hash table from
+    them. `lies_by` names the columns by which a large state is partitioned: it is never moved, whatever the key of a
+    join is. `narrowed` says that some rows were kept out, by a condition or a join.
     """
 
     df: Relation
@@ -50,10 +50,10 @@ class Frame:
     lies_by: tuple[str, ...] | None = None
     narrowed: bool = False
     retracts: bool = False
-    """Whether there may be rows with a weight below zero, which take others away. Such a frame is no bag: only what is
+    """Whether rows may have negative weights, which cancel others. Such a frame is not a bag: only a term that is
     linear in it has a value over it."""
     mixed: bool = False
-    """Whether it may have rows that come and rows that go, and so the same one twice."""
+    """Whether it may have both insertions and deletions, and so the same row twice."""
 
     def where(self, condition: str) -> Frame:
         return attrs.evolve(self, df=self.df.where(condition), narrowed=True)
@@ -73,7 +73,7 @@ def numbered(prefix: str) -> Iterator[str]:
 class ColumnNames:
     """A supply of column names that no two frames of one plan share.
 
-    It starts again with each batch, so that the batches have the same plans.
+    It restarts with each batch, so that all batches have the same plans.
     """
 
     def __init__(self, prefix: str = "c__") -> None:
@@ -88,7 +88,7 @@ class ColumnNames:
 
     @contextmanager
     def apart(self, prefix: str) -> Iterator[None]:
-        """Other names for the time of the block, the same each time."""
+        """Takes names with another prefix during the block, the same each time."""
         names, self.names = self.names, numbered(prefix)
         try:
             yield
@@ -97,7 +97,7 @@ class ColumnNames:
 
 
 def flat(frame: Frame, columns: ColumnNames, kept: Iterable[str] = ()) -> Frame:
-    """The frame with its value, each part in a column of its own, its weight, and nothing else but `kept` columns."""
+    """The frame reduced to its value, each part in a column of its own, its weight, and the `kept` columns."""
     value = with_columns(frame.value, columns.take())
     named = as_columns(frame.value, value)
     weight = None
@@ -111,14 +111,16 @@ def flat(frame: Frame, columns: ColumnNames, kept: Iterable[str] = ()) -> Frame:
 
 @attrs.frozen
 class Side:
-    """A side of a join: its frame, and the array with a part of its columns, where that is opened after the join."""
+    """A side of a join: its frame and, if its rows are to be opened after the join, the SQL expression that opens their
+    array."""
 
     frame: Frame
     opening: str | None = None
 
     @staticmethod
     def of(frame: Frame, columns: ColumnNames, *, opens_later: bool) -> Side:
-        """The frame as `flat` makes it. Rows that are gathered need not be opened for a join by their key."""
+        """The frame as `flat` makes it. If it `opens_later`, gathered rows are joined by their key before they are
+        opened."""
         flattened, gathering = flat(frame, columns), frame.df.gathering
         if gathering is None or not opens_later:
             return Side(flattened)
@@ -137,7 +139,7 @@ class Side:
         return Side(attrs.evolve(flattened, df=closed), f"inline({array}) AS ({opening})")
 
     def opened(self, joined: Relation) -> Relation:
-        """The rows of a join with this side."""
+        """The rows of a join, with this side opened."""
         return joined if self.opening is None else joined.select("*", self.opening)
 
 
@@ -172,7 +174,7 @@ def signed(frame: Frame, sign: int, expressions: Expressions) -> Frame:
 
 
 def netted(frame: Frame, columns: ColumnNames) -> Frame:
-    """The frame with equal rows as one and their weights added up; rows whose weights cancel are gone."""
+    """The frame with equal rows merged and their weights added up; rows whose weights cancel are dropped."""
     value = with_columns(frame.value, columns.take())
     named = as_columns(frame.value, value)
     weight = quote(next(columns.take()))
@@ -182,7 +184,7 @@ def netted(frame: Frame, columns: ColumnNames) -> Frame:
 
 
 def changes(inserted: Frame | None, deleted: Frame, columns: ColumnNames) -> Frame:
-    """A batch: what is inserted with weight 1, what is deleted with weight −1."""
+    """A batch: insertions with weight 1, deletions with weight −1."""
     parts = [] if inserted is None else [attrs.evolve(inserted, weight=inserted.weight or "1L")]
     taken = attrs.evolve(deleted, weight=f"(-1L * {deleted.weight or '1L'})")
     whole = union([*parts, taken], deleted.value.type, columns)
@@ -196,7 +198,7 @@ def all_changes(batches: Sequence[Frame], item: Type, columns: ColumnNames) -> F
 
 
 def common_shape(values: Sequence[Layout]) -> Layout:
-    """The most taken-apart layout that all values can be brought to: an atom where one of them is an atom."""
+    """The most decomposed layout that all values can be brought to: an atom where one of them has an atom."""
     first = values[0]
     for value in values:
         if isinstance(value, Atom):
@@ -210,7 +212,7 @@ def common_shape(values: Sequence[Layout]) -> Layout:
 
 
 def fit(value: Layout, shape: Layout) -> Layout:
-    """A value in the given layout; parts that the layout holds as one are put together, or taken apart."""
+    """A value in the given layout: parts are combined, or taken apart, as the layout has them."""
     if isinstance(shape, Atom):
         return value if isinstance(value, Atom) else Atom(to_sql(value), shape.type, shape.missing)
     fields = tuple((name, fit(part(value, name, inner.type), inner)) for name, inner in shape.fields)
@@ -240,14 +242,14 @@ def retracting(frame: Frame) -> Frame:
 
 
 def as_a_bag(frame: Frame) -> Frame:
-    """The frame, where it is a bag: what is made of it as a whole cannot be made of a change."""
+    """The frame, which must be a bag: a change cannot be used as a whole."""
     if frame.retracts:
         raise InternalError("frames", f"a change of {frame.value.type} is used as a whole")
     return frame
 
 
 def expanded(frame: Frame, columns: ColumnNames) -> Frame:
-    """Each row as often as its weight says."""
+    """The frame with each row repeated as often as its weight says."""
     if frame.weight is None:
         return frame
     once = flat(frame, columns)
@@ -261,9 +263,9 @@ def null_of(t: Type) -> Atom:
 
 
 def net(stream: str, rows: Frame, columns: ColumnNames, spark: SparkSession) -> Frame:
-    """What is left of rows with weights.
+    """The bag that weighted rows add up to.
 
-    Raises: MissingRow when one is taken away that is not there.
+    Raises: MissingRow when a row is deleted that is not there.
     """
     if rows.weight is None:
         return rows

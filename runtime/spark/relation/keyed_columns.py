@@ -1,6 +1,6 @@
-"""Rows that lie by their key, of which one replaces another: the last one of a batch, beside the one that there was.
+"""Rows that replace each other by key: the last row of a key in a batch, beside the current one.
 
-`runtime.sources.current_rows` says the same in Python, and `maintenance/upserts.py` keeps the rows that there are.
+`runtime.sources.current_rows` does the same in Python, and `maintenance/upserts.py` keeps the current rows.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.relation import Relation
 
 GONE = "gone"
-"""The column that says that the row of a key was taken away."""
+"""The column that says that the row of a key was deleted."""
 
 AMBIGUOUS, UNVERSIONED = 1, 2
-"""What is wrong with the rows of a key, in the column `fault`."""
+"""What is wrong with the rows of a key: the values of the column `fault` other than 0."""
 
 
 @attrs.frozen
 class KeyedColumns:
-    """The columns of rows that lie by their key."""
+    """The columns of rows that are partitioned by their key."""
 
     key: RowKey
     keys: Keys
-    """The whole rows, of which the parts of the key are what those of one key have in common."""
+    """Whole rows as `Keys`; the columns in common are those of the parts of the key."""
 
     @staticmethod
     def of(key: RowKey, value: Layout) -> KeyedColumns:
-        """Those of rows in the layout of one of them."""
+        """The columns of rows with the layout `value`."""
         shape = _by_field(value)
         others = {*range(sum(1 for _ in atoms(shape)))} - _places(shape, key.fields)
         return KeyedColumns(key, Keys(shape, "r", frozenset(others)))
@@ -52,7 +52,7 @@ class KeyedColumns:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Those of a row, with the one that says whether it is gone."""
+        """The columns of a row, and the one that says whether it is deleted."""
         return (*self.keys.names, GONE)
 
     @property
@@ -61,24 +61,24 @@ class KeyedColumns:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Those that the rows of one key may differ in."""
+        """The columns in which the rows of one key may differ."""
         return tuple(name for name in self.all if name not in self.of_key)
 
     @property
     def row(self) -> str:
-        """The others as one value."""
+        """The `others` as one value, in SQL."""
         return f"struct({', '.join(self.others)})"
 
     @property
     def version(self) -> str | None:
-        """The column of the version, which has any value where that is missing."""
+        """The column of the version, with an arbitrary value where that is missing; None if the key has no version."""
         if self.key.version is None:
             return None
         (place,) = _places(self.shape, (self.key.version,))
         return self.keys.names[place]
 
     def rows(self, change: Frame) -> Relation:
-        """The rows of a batch. Of one that takes away nothing is kept but its key and version."""
+        """The rows of a batch. Of a deletion, only the key and the version are kept."""
         value = _by_field(canonical(Expressions(), change.value))
         if change.weight is None:
             return change.df.select(*self.keys.columns(value), f"false AS {GONE}")
@@ -90,7 +90,8 @@ class KeyedColumns:
         return change.df.select(*self.keys.columns(filled(value, parts)), f"{gone} AS {GONE}")
 
     def latest(self, rows: Relation) -> Relation:
-        """The last row of each key, `new`, of some that lie by their keys; and what is wrong with them, if anything."""
+        """The last row of each key, `new`, of rows that are partitioned by their keys, and its `fault`, 0 if there is
+        none."""
         measures = [f"min({self.row}) AS low", f"max({self.row}) AS high"]
         if self.version is None:
             fault = f"if(low <> high, {AMBIGUOUS}, 0)"
@@ -105,13 +106,13 @@ class KeyedColumns:
         return last.select(*self.of_key, "last.low AS new", f"greatest(unversioned, {ambiguous}) AS fault")
 
     def come(self, latest: Relation) -> Relation:
-        """What comes, with weights, where there were no rows before."""
+        """The rows to add, with weights, where there were no rows before."""
         kept = "true" if self.version is not None else f"NOT new.{GONE}"
         columns = (name if name in self.of_key else f"new.{name} AS {name}" for name in self.all)
         return latest.where(f"fault = 0 AND {kept}").select(*columns, "1L AS w")
 
     def beside(self, latest: Relation, found: Relation) -> Relation:
-        """Those beside the row that there is of the key, `old`, which are looked for in those that are found."""
+        """The last rows, each beside the current row of its key, `old`, which is taken from the rows `found`."""
         there = found.aggregate(self.all, ["sum(w) AS w"]).where("w <> 0")
         sides = there.select(*self.of_key, f"{self.row} AS row", "0 AS side", "0 AS fault").union(
             latest.select(*self.of_key, "new AS row", "1 AS side", "fault")
@@ -128,7 +129,7 @@ class KeyedColumns:
         return both.select(*self.of_key, "old", "new", f"{fault} AS fault")
 
     def moved(self, beside: Relation) -> Relation:
-        """What goes and what comes, with weights."""
+        """The deletions and insertions, with weights."""
         if self.version is None:
             later, kept = "old <> new", f"NOT new.{GONE}"
         else:
@@ -143,11 +144,11 @@ class KeyedColumns:
         return changed.select(*self.of_key, opened).select(*self.all, "w")
 
     def there(self, rows: Relation) -> Frame:
-        """Those of some rows that are not gone, as the query reads them."""
+        """The rows that are not deleted, as the query reads them."""
         return Frame(rows.where(f"NOT {GONE}"), self.keys.value, "w", changes=True)
 
     def check(self, stream: str, wrong: Relation, spark: SparkSession) -> None:
-        """Raises: AmbiguousRow or MissingVersion, where there are rows of a key with a fault."""
+        """Raises: AmbiguousRow or MissingVersion if there are rows with a fault."""
         whole = wrong.select(*self.of_key, *(f"new.{name} AS {name}" for name in self.others), "fault")
         parts = [_part(self.keys.value, name) for name in self.key.fields]
         key = Struct(
@@ -167,7 +168,7 @@ class KeyedColumns:
 
 
 def net_of_upserts(stream: str, key: RowKey, rows: Frame, spark: SparkSession) -> Frame:
-    """What all rows that have come of a stream leave.
+    """The current rows of a stream, from all rows that have arrived.
 
     Raises: AmbiguousRow, MissingVersion.
     """

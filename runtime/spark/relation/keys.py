@@ -1,14 +1,14 @@
-"""Keys as columns that are never null, so that rows of a key are found by a plain equality.
+"""Keys as columns that are never null, so that the rows of a key are found by plain equality.
 
-A key may be missing, and equality of keys counts a missing one as equal to a missing one. Spark can say that, as
-`a <=> b`, but joins by moving both sides to where `coalesce(a, …)` and `coalesce(b, …)` would be: the whole state. So a
-key is stored as its parts, with any value in place of a missing one, and a number whose bits say which are missing.
+A key may be missing, and a missing key equals a missing key. Spark can express that, as `a <=> b`, but for a join it
+repartitions both sides by `coalesce(a, …)` and `coalesce(b, …)`: the whole state. So a key is stored as its parts, with
+an arbitrary value in place of a missing one, and a number whose bits say which are missing.
 
-A key without parts, `()`, has one column all the same. In SQL no columns are no key: grouped by none, there is a row
-also where there are no rows, and nothing can lie, be joined or be looked up by none.
+A key without parts, `()`, still has one column. In SQL, no columns are no key: grouping by none gives a row even if
+there are no rows, and rows cannot be partitioned, joined or looked up by none.
 
-A key that is made from the parts of another one, as that was read from its columns, is these columns under other names:
-Spark sees then that rows that lie by the one lie by the other.
+A key that is made from the parts of another one, as read from its columns, is these columns under other names: so Spark
+sees that rows partitioned by one are partitioned by the other.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from mrql.runtime.spark.relation.frame import Frame, fit
 from mrql.runtime.spark.relation.relation import Relation
 
 LONG_MAX_BITS = 62
-"""How many parts one number can tell of."""
+"""The number of parts that one number can describe."""
 
 
 @attrs.frozen
 class Keys:
-    """The columns of keys that lie in some layout: `{prefix}0`, `{prefix}1`, … and the bits `{prefix}_missing0`, …"""
+    """The columns of keys with some layout: `{prefix}0`, `{prefix}1`, … and the bits `{prefix}_missing0`, …"""
 
     shape: Layout
     prefix: str
     apart: frozenset[int] = frozenset()
-    """The parts of which another number tells whether they are missing: keys that differ in nothing else can lie by
-    what they have in common."""
+    """The parts whose bits are in numbers of their own: keys that differ only in these parts can be partitioned by what
+    they have in common."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns, by which equal keys are equal; there is one at least."""
+        """All columns: keys are equal if these are. There is at least one."""
         return (*self._parts(), *self._bits()) or (self._unit,)
 
     @property
     def in_common(self) -> tuple[str, ...]:
-        """The columns but for those of the parts apart, and those that tell which of these are missing."""
+        """The columns other than those of the parts `apart` and of their bits."""
         if not self.apart:
             return self.names
         parts = [name for i, name in enumerate(self._parts()) if i not in self.apart]
@@ -54,7 +54,7 @@ class Keys:
 
     @property
     def set_apart(self) -> tuple[str, ...]:
-        """The columns of the parts apart."""
+        """The columns of the parts `apart`."""
         return tuple(name for i, name in enumerate(self._parts()) if i in self.apart)
 
     @property
@@ -69,14 +69,14 @@ class Keys:
         return [bits for bits, _ in self._told()]
 
     def _told(self) -> Iterator[tuple[str, Sequence[int]]]:
-        """The columns of bits, each with the numbers of the parts that it tells of."""
+        """The columns of bits, each with the numbers of the parts that it describes."""
         parts = range(len(self._parts()))
         sides = ([i for i in parts if i not in self.apart], [i for i in parts if i in self.apart])
         told = (side[start : start + LONG_MAX_BITS] for side in sides for start in range(0, len(side), LONG_MAX_BITS))
         return ((f"{self.prefix}_missing{n}", each) for n, each in enumerate(told))
 
     def columns(self, value: Layout) -> list[str]:
-        """A key as the columns, in SQL."""
+        """The columns of a key, in SQL."""
         parts = list(atoms(fit(value, self.shape)))
         columns: dict[str, str] = {} if parts else {self._unit: "true"}
         for bits, told in self._told():
@@ -103,8 +103,8 @@ class Keys:
 
 
 def _told_of(parts: Sequence[Atom]) -> tuple[str, list[str]]:
-    """The bits that tell which parts are missing, and the parts with any value for those: as they are kept where they
-    are all that another key has."""
+    """The bits that say which parts are missing, and the parts, with an arbitrary value for a missing one. If the parts
+    are exactly those that one number of bits describes in another key, they are the columns of that key."""
     read = [part.key for part in parts if part.key is not None]
     if read and [attrs.evolve(key, column="") for key in read] == [
         KeyPart("", read[0].bits, place, len(parts)) for place in range(len(parts))
@@ -115,10 +115,10 @@ def _told_of(parts: Sequence[Atom]) -> tuple[str, list[str]]:
 
 
 def _unknown_zero(part: Atom) -> str:
-    """Zero, though Spark does not see it.
+    """Zero, in a form in which Spark does not see it.
 
-    Of a key that is never missing the bits are constant. Spark would put the constant in their place, and then rows
-    that lie by the bits, among others, do not lie by them any more: the state would be moved to where it is.
+    For a key that is never missing, the bits are constant. Spark would replace them by the constant, and then no longer
+    see that rows are partitioned by the bits, among others: the state would be moved to where it already is.
     """
     value = f"coalesce({part.sql}, {default_sql(part.type)})"
     number = value if part.type in (ty.INT, ty.LONG) else f"hash({value})"
@@ -126,7 +126,7 @@ def _unknown_zero(part: Atom) -> str:
 
 
 def default_sql(t: Type) -> str:
-    """Some value of a type, and not null; which one does not matter."""
+    """An arbitrary value of a type, other than null."""
     match t:
         case ty.Basic(ty.Kind.BOOL) | ty.Nothing() | ty.TupleType(()) | ty.RecordType(()):
             return "false"

@@ -1,4 +1,4 @@
-"""Rows that are kept from one batch to others, as the leaves of what is computed; and how they are gathered by keys."""
+"""Rows that are kept from one batch to others, as the leaves of relations; and how rows are gathered by key."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.runtime.spark import jvm
 
 ROWS = "rows"
-"""The column with the array, where rows are gathered."""
+"""The column with the array of rows, where they are gathered."""
 
 
 @attrs.frozen
 class Gathering:
-    """How rows are gathered: one for each value of some columns, with an array of all `others` that there are of it."""
+    """How rows are gathered: one row for each value of the columns `by`, with an array of its values of `others`."""
 
     by: tuple[str, ...]
     others: tuple[str, ...]
     columns: tuple[str, ...]
-    """All of them, in the order that they have outside."""
+    """All columns, in the order of the original rows."""
 
     @property
     def element(self) -> str:
-        """An element of the array."""
+        """An element of the array, in SQL."""
         return f"struct({', '.join(self.others)})"
 
 
@@ -35,7 +35,7 @@ class PersistedRows(Protocol):
 
     @property
     def spark(self) -> SparkSession:
-        """The session that keeps them."""
+        """The session that keeps the rows."""
 
     @property
     def signature(self) -> Hashable:
@@ -51,33 +51,34 @@ class PersistedRows(Protocol):
 
     @property
     def shape(self) -> jvm.RowShape | None:
-        """The same as Spark has it, where it says of each row which partition it is in."""
+        """The columns and the partitioning in Spark's form; None unless the partitioning is known to be by key."""
 
 
 @attrs.define(eq=False, slots=False)
 class Beside:
-    """Rows that are kept, and lie alike, as one leaf: a plan is the same however many of them there are."""
+    """Kept rows with the same columns and partitioning, as one leaf: a plan is the same however many of them there
+    are."""
 
     kept: tuple[PersistedRows, ...]
 
     @property
     def spark(self) -> SparkSession:
-        """The session that keeps them."""
+        """The session that keeps the rows."""
         return self.kept[0].spark
 
     @property
     def shape(self) -> jvm.RowShape | None:
-        """That of each of them."""
+        """The shape that they share."""
         return self.kept[0].shape
 
     @property
     def signature(self) -> Hashable:
-        """That of each of them."""
+        """The columns and the partitioning that they share."""
         return self.kept[0].signature
 
     @cached_property
     def rdd(self) -> Any:
-        """Each partition is one of each of them."""
+        """An RDD each partition of which consists of one partition of each of them."""
         return jvm.beside(self.spark, [rows.rdd for rows in self.kept])
 
     @cached_property

@@ -1,13 +1,12 @@
 """Plans that are made once and used in every batch.
 
-Spark analyses, optimizes and plans each query anew, and that takes longer than to compute a small batch. But the
-queries of a batch differ from those of the batch before in nothing but the rows at their leaves. So a physical plan is
-kept by the signature of its relation; for a batch it is copied, as Spark copies plans itself before it prepares them,
-and gets the batch's rows and the runs of the state at its leaves.
+Spark analyses, optimizes and plans each query anew, which takes longer than computing a small batch. But the queries of
+a batch differ from those of the batch before only in the rows at their leaves. So a physical plan is kept by the
+signature of its relation; for a batch it is copied, as Spark itself copies plans before it prepares them, and gets the
+batch's rows and the runs of the state at its leaves.
 
-What a plan depends on besides the signature are the settings, which are a part of the key, and the sizes that Spark
-knows of tables that stay the same. The sizes of states and batches are not known to Spark; what depends on them is
-said by hints.
+Besides the signature, a plan depends on the settings, which are part of the key, and on the sizes that Spark knows of
+static tables. The sizes of states and batches are not known to Spark; what depends on them is given by hints.
 """
 
 from __future__ import annotations
@@ -26,32 +25,33 @@ from mrql.runtime.spark.relation.relation import Relation, RelationOp
 from mrql.runtime.spark.session.session import PARTITIONS
 
 REMEMBERED_MAX_PLANS = 512
-"""How many plans a session remembers."""
+"""The number of plans that a session remembers."""
 
 PLANNED_BEFORE_KEPT = 1
-"""How often Spark plans a relation as it does any other before its plan is kept: to keep it takes longer, once."""
+"""How often Spark plans a relation in the ordinary way before its plan is kept, which takes longer once."""
 
 _PLANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, Template | int | None]] = WeakKeyDictionary()
-"""By the settings and the signature: the plan, None for one that cannot be copied, or how often there was none yet."""
+"""By the settings and the signature: the plan, None if it cannot be copied, or how often it has been planned without
+being kept."""
 
 _SHAPES: WeakKeyDictionary[SparkSession, dict[Hashable, jvm.RowShape]] = WeakKeyDictionary()
-"""By the settings and the signature, and what rows are said to lie by."""
+"""By the settings, the signature, the partitioning columns and the number of partitions."""
 
 
 @attrs.frozen
 class Checkpoint:
-    """Rows that are kept when they are first computed, without their history.
+    """Rows that are kept when they are first computed, without their lineage.
 
-    Those of one plan share their `shape`: the columns and the partitioning.
+    Checkpoints of one plan share their `shape`: the columns and the partitioning.
     """
 
     rdd: Any
     shape: jvm.RowShape
     small: bool
-    """Whether they are kept as bytes."""
+    """Whether the rows are kept as bytes."""
 
     def compute(self, tasks: int) -> None:
-        """Computes the rows, in so many tasks at most."""
+        """Computes the rows in at most `tasks` tasks."""
         jvm.compute(self.rdd, tasks)
 
     def free(self) -> None:
@@ -65,9 +65,9 @@ class Template:
 
     plan: jvm.PreparedPlan
     places: tuple[int, ...]
-    """For each leaf of the plan that is to be filled in the number of the relation's leaf."""
+    """For each leaf of the plan that is to be filled in, the number of the relation's leaf."""
     read: Mapping[int, tuple[str, ...]]
-    """The columns that the plan reads of a leaf that is a batch, by the leaf's number, where that is not all."""
+    """For a leaf that is a batch, by its number, the columns that the plan reads, if these are not all."""
     shape: jvm.RowShape
 
 
@@ -88,11 +88,11 @@ class Plans:
 
     @property
     def in_one(self) -> bool:
-        """Whether what is moved is moved to one partition."""
+        """Whether rows that are moved are moved to one partition."""
         return self.settings.get(PARTITIONS) == "1"
 
     def moved(self, rows: Relation, by: Sequence[str]) -> Relation:
-        """Rows, moved to where others are that have the same in some columns."""
+        """Rows, moved so that those with equal values in some columns are in one partition."""
         return rows.moved(by, in_one=self.in_one)
 
     def checkpoint(self, relation: Relation, *, small: bool) -> Checkpoint:
@@ -105,7 +105,7 @@ class Plans:
         return Checkpoint(jvm.kept(self.spark, rdd, small=small), template.shape, small)
 
     def dataframe(self, relation: Relation) -> DataFrame:
-        """The rows of a relation, computed as a whole: what is asked of them is planned apart."""
+        """The rows of a relation, computed as a whole: a query over them is planned separately."""
         template = self._template(relation)
         if template is not None:
             return template.shape.over(self.spark, self._rows(template, relation), for_others=True)
@@ -113,7 +113,7 @@ class Plans:
         return jvm.opaque(self.spark, df) if self.in_one else df
 
     def shape_by(self, relation: Relation, by: tuple[str, ...], partitions: int) -> jvm.RowShape:
-        """The columns of a relation, and that its rows lie in partitions by the hash of some of them."""
+        """The shape of a relation whose rows are partitioned by the hash of some columns."""
         key = (self._settings, relation.signature, by, partitions)
         if key not in self._shapes:
             self._shapes[key] = jvm.shape_by(relation.dataframe(self.spark), by, partitions, few=self.in_one)
@@ -131,7 +131,7 @@ class Plans:
         return self._rows(template, relation)
 
     def _template(self, relation: Relation) -> Template | None:
-        """The template of a relation, if there is to be one."""
+        """The template of a relation, made when it is due; None if there is none."""
         key = (self._settings, relation.signature)
         found = self._known.pop(key, 0)
         if isinstance(found, int):
@@ -150,13 +150,13 @@ class Plans:
         return template.plan.over(self.spark, [rows[place] for place in template.places])
 
     def _leaf_rows(self, leaf: Relation, read: tuple[str, ...] | None) -> Any:
-        """The rows of a leaf as an RDD. Of a batch, columns that are not read are not asked for."""
+        """The rows of a leaf as an RDD. For a batch, only the columns that are read are requested."""
         return leaf.rows.rdd if leaf.op is RelationOp.KEPT else self._scans.rows(leaf.table, read)
 
     def _made(self, relation: Relation) -> Template | None:
         """Plans a relation over leaves of which Spark knows the columns and the partitioning, but no more.
 
-        There is no template of a plan that cannot be copied.
+        Returns None for a plan that cannot be copied.
         """
         given: dict[Hashable, DataFrame] = {}
         places: dict[int, int] = {}

@@ -1,8 +1,8 @@
-"""Rows as they are described, before Spark has seen anything of it.
+"""Operations on rows that are recorded, but not yet passed to Spark.
 
-Each operation of a DataFrame is analysed at once, and all of them are planned again in each batch, although nothing but
-the rows at the leaves differs. A relation only records operations, in SQL text. What it says, apart from the rows at
-its leaves, is its `signature`: two relations with one signature have one plan.
+Spark analyses each operation of a DataFrame at once, and plans all of them again in each batch, although only the rows
+at the leaves differ. A relation only records operations, in SQL text. All that it records, apart from the rows at its
+leaves, is its `signature`: two relations with one signature have one plan.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mrql.runtime.spark.relation.persisted_rows import ROWS, Beside, Gathering, 
 from mrql.runtime.spark.session.cluster import ship
 
 SENT_MAX_BYTES = 1 << 20
-"""So many bytes of a table that stays the same are sent to all tasks: a plan that joins it keeps what it has sent."""
+"""A static table of at most this many bytes is broadcast: a plan that joins it keeps the broadcast."""
 
 
 class RelationOp(Enum):
@@ -61,7 +61,7 @@ class Relation:
 
     @staticmethod
     def of(df: DataFrame, *, in_one: bool = False) -> Relation:
-        """A DataFrame that stays the same, of which it may be known that it is `in_one` partition."""
+        """A static DataFrame, which may be known to be `in_one` partition."""
         return Relation(RelationOp.TABLE, (in_one,), leaf=df)
 
     @staticmethod
@@ -79,7 +79,7 @@ class Relation:
         return Relation(RelationOp.RANGE, (start, end, name))
 
     def of_batch(self) -> Relation:
-        """The same over DataFrames that are others in the next batch."""
+        """The same relation, with its tables as batches: their DataFrames are others in the next batch."""
         if self.op is RelationOp.TABLE:
             return attrs.evolve(self, op=RelationOp.BATCH)
         return attrs.evolve(self, parts=tuple(part.of_batch() for part in self.parts))
@@ -99,18 +99,18 @@ class Relation:
 
     @property
     def is_small(self) -> bool:
-        """Whether all its leaves are batches that one task reads as soon as several would."""
+        """Whether all its leaves are batches that one task reads as fast as several would."""
         tables = [node.table for node in self.nodes if node.op is RelationOp.BATCH]
         return len(tables) == sum(not node.parts for node in self.nodes) and all(map(is_small, tables))
 
     @property
     def lies(self) -> bool:
-        """Whether it is kept, with each row in the partition of its key."""
+        """Whether it is a leaf of kept rows, each in the partition of its key."""
         return self.op is RelationOp.KEPT and self.rows.shape is not None
 
     @cached_property
     def in_one(self) -> bool:
-        """Whether Spark knows all rows to be in one partition: whatever they are grouped by, they stay there."""
+        """Whether Spark knows that all rows are in one partition, where they stay whatever they are grouped by."""
         match self.op:
             case RelationOp.KEPT:
                 return self.rows.shape is not None and self.rows.shape.in_one
@@ -129,7 +129,7 @@ class Relation:
 
     @cached_property
     def is_sent_to_all(self) -> bool:
-        """Whether it stays the same and is small: each task of a join is better sent all of it, once for all."""
+        """Whether it is static and small, so that a join should broadcast it once."""
         if any(node.op is not RelationOp.TABLE for node in self.nodes if not node.parts):
             return False
         size = self.table_bytes
@@ -137,15 +137,16 @@ class Relation:
 
     @cached_property
     def table_bytes(self) -> int | None:
-        """About how large the tables are that it reads; None where nobody knows. What is asked of a leaf is asked once:
-        each batch reads the same ones."""
+        """The approximate size of the tables that it reads; None if one is unknown. It is computed once for each leaf,
+        since all batches read the same ones."""
         if self.op is RelationOp.TABLE:
             return known_bytes(self.table)
         sizes = [node.table_bytes for node in self.nodes if node.op is RelationOp.TABLE]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     def _kept_in_one(self) -> Relation:
-        """The same in one partition, if all of its parts are: Spark does not say so of what comes of several."""
+        """The same relation, coalesced to one partition if all of its parts are in one: Spark does not see that of
+        several parts together."""
         return self.in_one_partition() if self.in_one else self
 
     # --- operations ---------------------------------------------------------------------------
@@ -160,15 +161,16 @@ class Relation:
         return Relation(RelationOp.JOIN, (condition, how), (self, other))._kept_in_one()
 
     def beside(self, other: Relation, columns: Sequence[str]) -> Relation:
-        """The pairs of rows with the same values in some columns, which stand in them once. They are where both are."""
+        """The inner join on equal values in some columns, which the result has once. It is partitioned like both
+        sides."""
         return Relation(RelationOp.JOIN, (tuple(columns), "inner"), (self, other))
 
     def semi_join(self, other: Relation, columns: Sequence[str]) -> Relation:
-        """The rows for which the other has one with the same values in some columns."""
+        """The rows whose values in some columns occur in the other relation."""
         return self._left_of(other, columns, "left_semi")
 
     def anti_join(self, other: Relation, columns: Sequence[str]) -> Relation:
-        """The rows for which the other has none with the same values in some columns."""
+        """The rows whose values in some columns do not occur in the other relation."""
         return self._left_of(other, columns, "left_anti")
 
     def _left_of(self, other: Relation, columns: Sequence[str], how: str) -> Relation:
@@ -187,29 +189,28 @@ class Relation:
         return union_all([self, other])
 
     def gathered(self, gathering: Gathering) -> Relation:
-        """A row for each key, with an array of all that it has."""
+        """One row for each key, with an array of the other columns of its rows."""
         return self.aggregate(gathering.by, [f"collect_list({gathering.element}) AS {ROWS}"])
 
     def opened(self, gathering: Gathering) -> Relation:
-        """The rows that were gathered."""
+        """The original rows of this relation, which has gathered ones."""
         return Relation(RelationOp.OPEN, (gathering,), (self,))
 
     @property
     def gathering(self) -> Gathering | None:
-        """How what is opened was gathered."""
+        """How the rows that it opens were gathered; None if it opens none."""
         return self.arguments[0] if self.op is RelationOp.OPEN else None
 
     def repartition(self, *columns: str) -> Relation:
         return Relation(RelationOp.REPARTITION, columns, (self,))
 
     def in_one_partition(self) -> Relation:
-        """The same rows in one partition, which one task makes of all that there are: whatever they are grouped by,
-        they need not be moved."""
+        """The same rows, coalesced to one partition, which one task computes: grouping them by any key moves none."""
         return Relation(RelationOp.COALESCE, (), (self,))
 
     def moved(self, columns: Sequence[str], *, in_one: bool) -> Relation:
-        """The same rows, with those in one partition that have the same in some columns; or all of them `in_one`, moved
-        there from wherever they are made."""
+        """The same rows, moved so that those with equal values in some columns are in one partition; or all to `in_one`
+        partition, from wherever they are computed."""
         if not in_one:
             return self.repartition(*columns)
         return self if self.in_one else Relation(RelationOp.REPARTITION, (), (self,))
@@ -231,7 +232,7 @@ class Relation:
 
     @cached_property
     def identity(self) -> Hashable:
-        """The same for a relation that is read twice, and for two leaves that have the same rows beside each other."""
+        """Equal for a relation that is read twice, and for two leaves that combine the same kept rows (`Beside`)."""
         return tuple(map(id, self.leaf.kept)) if isinstance(self.leaf, Beside) else id(self)
 
     @cached_property
@@ -255,7 +256,7 @@ class Relation:
 
     @cached_property
     def signature(self) -> Hashable:
-        """What determines the plan: all but the rows of the batch and those that are kept."""
+        """What determines the plan: all but the rows of batches and the kept rows."""
         places = {node.identity: place for place, node in enumerate(self.nodes)}
         return tuple(
             (node.op, node.arguments, node._leaf_signature(), tuple(places[part.identity] for part in node.parts))
@@ -269,12 +270,12 @@ class Relation:
             case RelationOp.BATCH:
                 return self.table.kind if isinstance(self.table, FileScan) else self.table.schema.json()
             case _:
-                return self.leaf  # a DataFrame is equal to itself alone
+                return self.leaf  # a DataFrame is equal only to itself
 
     # --- as Spark has it ----------------------------------------------------------------------
 
     def dataframe(self, spark: SparkSession, given: Callable[[Relation], DataFrame] | None = None) -> DataFrame:
-        """The relation as a DataFrame; `given` says what stands for a leaf whose rows change."""
+        """The relation as a DataFrame; `given` returns the DataFrame for a leaf whose rows change."""
         texts = (text for node in self.nodes for text in python_udf.flattened(node.arguments))
         python_udf.register(spark, texts, ship)
         made: dict[Hashable, DataFrame] = {}
@@ -327,7 +328,7 @@ class Relation:
 
 
 def union_all(parts: Sequence[Relation]) -> Relation:
-    """The rows of some relations with the same columns."""
+    """The union of some relations with the same columns."""
     whole, *others = side_by_side(parts)
     for other in others:
         whole = Relation(RelationOp.UNION, (), (whole, other))
@@ -335,7 +336,8 @@ def union_all(parts: Sequence[Relation]) -> Relation:
 
 
 def side_by_side(parts: Sequence[Relation]) -> list[Relation]:
-    """The same rows in fewer relations: those that are kept, and lie alike, become one, in the place of their first."""
+    """The same rows in fewer relations: leaves of kept rows with the same columns and partitioning become one, in the
+    place of the first."""
     found: list[Relation] = []
     places: dict[Hashable, int] = {}
     for part in parts:
@@ -348,8 +350,8 @@ def side_by_side(parts: Sequence[Relation]) -> list[Relation]:
 
 
 def united(parts: Sequence[Relation]) -> Relation:
-    """The union of some relations. Where some are opened, all are opened at once: what is not gathered becomes an array
-    for each row. So a join can come before that."""
+    """The union of some relations. If some open gathered rows, all are opened together, and each row that is not
+    gathered becomes an array of one: so a join can come before opening."""
     how = next((part.gathering for part in parts if part.gathering is not None), None)
     if how is None:
         return union_all(parts)

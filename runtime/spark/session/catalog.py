@@ -11,7 +11,7 @@ from mrql.algebra.errors import UserError
 def table_of(spark: SparkSession, name: str) -> DataFrame:
     """A table by its name.
 
-    Raises: UserError where there is none of it.
+    Raises: UserError if there is none.
     """
     try:
         df = spark.table(name)

@@ -1,10 +1,10 @@
-"""Spark's classes as Java has loaded them once, kept for the next process.
+"""An archive of Spark's classes as Java has loaded them, kept for later processes.
 
-A third of what a short query takes is that Java finds, reads and links some twenty thousand classes of Spark. A Java of
-version 13 and later can write those that a process has loaded into an archive when it ends, which others map into
-their memory (JEP 350, dynamic class-data sharing). The first process writes one, after the command has ended; those
-after it start in two thirds of the time. An archive that does not fit (another Java, other jars) is not used by Java
-itself, and those of other options are other files.
+A third of the time of a short query goes into finding, reading and linking some twenty thousand classes of Spark. Java
+13 and later can write the classes that a process has loaded to an archive when the process ends, and other processes
+map it into their memory (JEP 350, dynamic class-data sharing). The first process writes one, after the command has
+ended; later ones start in two thirds of the time. An archive that does not fit (another Java, other jars) is ignored by
+Java itself, and other options use other files.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ import pyspark
 from mrql.runtime.files.cache_directory import cache_directory, is_own
 
 SWITCH = "MRQL_CLASS_ARCHIVE"
-"""The variable of the environment that turns this `off`, or names a directory."""
+"""The environment variable that turns this `off`, or names a directory."""
 
 KEPT_MAX_ARCHIVES = 4
-"""So many are kept, of some 160 MB each: the ones that were used last."""
+"""The number of archives that are kept, of some 160 MB each: the most recently used ones."""
 
 ABANDONED_SECONDS = 3600.0
-"""What is not finished after so long never will be: its process was killed."""
+"""An archive that is not finished after this many seconds never will be: its process was killed."""
 
 _OPTIONS = "spark.driver.defaultJavaOptions"
 _QUIET = "-XX:+IgnoreUnrecognizedVMOptions -Xlog:disable -Xlog:all=warning:stderr"
-"""An archive that does not fit is no news; a Java that knows none of this starts without."""
+"""An archive that does not fit is not reported; a Java that does not know these options starts without them."""
 
 
 def with_class_archive(conf: Mapping[str, str]) -> Mapping[str, str]:
-    """The settings that a Spark is started with, and among them those for its classes, if there is a place for them."""
+    """The settings to start Spark with, including those for its class archive, if there is a directory for it."""
     directory = _directory()
     if directory is None:
         return conf
@@ -59,7 +59,7 @@ class Archive:
         return self.directory / f"{self.key}.jsa"
 
     def option(self) -> str:
-        """What Java is to do: to use the archive if there is one, else to write one when it ends."""
+        """The option for Java: to use the archive if there is one, else to write one when it ends."""
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._take_over()
         if self.path.exists() and _is_whole(self.path):
@@ -69,7 +69,7 @@ class Archive:
         return f'"-XX:ArchiveClassesAtExit={self.directory / f"{self.key}.{os.getpid()}.new"}"'
 
     def _take_over(self) -> None:
-        """What other processes have written is there from now on, if it is whole."""
+        """Puts archives that other processes have written in place, if they are whole; removes abandoned ones."""
         for new in self.directory.glob("*.new"):
             if _is_whole(new):
                 new.replace(self.directory / f"{new.name.split('.')[0]}.jsa")
@@ -83,13 +83,13 @@ class Archive:
 
 
 def _is_whole(archive: Path) -> bool:
-    """Whether an archive is this user's, and ends: Java writes its beginning last."""
+    """Whether an archive is this user's, and complete: Java writes its beginning last."""
     with archive.open("rb") as file:
         return is_own(file.fileno()) and any(file.read(4))
 
 
 def _directory() -> Path | None:
-    """Where archives are kept; None where none are wanted, or none can be made."""
+    """The directory of the archives; None if none are wanted, or none can be made."""
     wanted = os.environ.get(SWITCH, "")
     if wanted.lower() in ("off", "0", "no", "false") or pyspark.SparkContext._gateway is not None or _has_directories():
         return None
@@ -100,7 +100,7 @@ def _directory() -> Path | None:
 
 
 def _has_directories() -> bool:
-    """Whether Spark looks for classes in directories too: of these Java makes no archive, unless they are empty."""
+    """Whether Spark also looks for classes in directories that are not empty: of these Java makes no archive."""
     named = [os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")]
     if not named[0]:
         named[0] = os.path.join(_spark_home(), "conf")
@@ -112,7 +112,8 @@ def _spark_home() -> str:
 
 
 def _key(conf: Mapping[str, str]) -> str:
-    """What tells processes apart that cannot share an archive: their Java, their jars, and how Java is started."""
+    """A hash that differs for processes that cannot share an archive: of their Java, their jars, and how Java is
+    started."""
     digest = hashlib.sha256()
     for part in _parts(conf):
         digest.update(f"{len(part)}:{part}".encode("utf-8", "surrogateescape"))

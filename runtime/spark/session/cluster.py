@@ -1,4 +1,4 @@
-"""Spark on other machines: what a session is set to there, who works for it, and this package for Python on them."""
+"""Spark on other machines: the settings of a session there, its executors, and this package for Python on them."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from mrql.runtime.spark import jvm
 logger = logging.getLogger(__name__)
 
 SETTINGS: Mapping[str, str] = {
-    # A task waits so long for the executor that has its rows. A batch is dozens of short stages, and each would wait
-    # for three seconds as Spark has it.
+    # How long a task waits for the executor that has its rows. A batch has dozens of short stages, each of which would
+    # wait for three seconds by Spark's default.
     "spark.locality.wait": "100ms",
-    # An executor that is killed without a word is missed after this time, not after two minutes.
+    # An executor that is killed without notice is missed after this time, not after two minutes.
     "spark.network.timeout": "60s",
     "spark.executor.heartbeatInterval": "5s",
 }
 """Settings of a session on a cluster, unless others are asked for."""
 
 PATIENCE_SECONDS = 15.0
-"""After so many seconds without an executor it is said that one is waited for."""
+"""After this many seconds without an executor, a warning says that one is waited for."""
 SETTLED_SECONDS = 1.0
-"""When no executor has come for so many seconds, those that are there are taken to be all."""
+"""When the number of executors has not changed for this many seconds, those present are taken to be all."""
 
 SHIPPED = ("mrql", "attr", "attrs", "lark")
-"""The package, and what it imports that executors with PySpark and PyArrow need not have."""
+"""The package, and those of its imports that executors with PySpark and PyArrow need not have."""
 
 _LOCAL = re.compile(r"local(\[.*\])?")
 _SHIPPED: WeakSet[SparkContext] = WeakSet()
@@ -45,7 +45,7 @@ _SHIPPED_REMOTELY: WeakSet[SparkSession] = WeakSet()
 
 
 def is_cluster(master: str | None) -> bool:
-    """Whether a master has executors of their own.
+    """Whether a master has executors of its own.
 
     >>> is_cluster("local[4]"), is_cluster("local-cluster[2,1,2048]"), is_cluster("spark://host:7077")
     (False, True, True)
@@ -54,9 +54,9 @@ def is_cluster(master: str | None) -> bool:
 
 
 def wait_for_executors(spark: SparkSession) -> None:
-    """Returns when executors are there: how many there are says in how many partitions states are kept.
+    """Returns when there are executors: their number determines the number of partitions of states.
 
-    Without any Spark would wait as well, and say nothing.
+    Without any, Spark would wait as well, but silently.
     """
     start = last = time.monotonic()
     count, said = 0, False
@@ -72,8 +72,8 @@ def wait_for_executors(spark: SparkSession) -> None:
 
 
 def executors(spark: SparkSession) -> int:
-    """How many executors there are."""
-    # The driver keeps blocks, too, and so is one of them.
+    """The number of executors."""
+    # The driver keeps blocks, too, and so is counted with them.
     return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
@@ -81,7 +81,8 @@ def executors(spark: SparkSession) -> int:
 
 
 def ship(spark: SparkSession) -> None:
-    """Has the executors of a cluster import this package as it is here, whatever is installed there; once a context."""
+    """Has the executors of a cluster import this version of the package, whatever is installed there; once for each
+    context, or for each session of Spark Connect."""
     if jvm.is_remote(spark):
         if spark not in _SHIPPED_REMOTELY:
             spark.addArtifacts(str(_archive()), pyfile=True)
@@ -95,7 +96,7 @@ def ship(spark: SparkSession) -> None:
 
 @lru_cache(maxsize=1)
 def _archive() -> Path:
-    """The packages in one archive, which is there as long as this process."""
+    """The packages in one archive, which exists as long as this process."""
     path = Path(_directory().name) / "mrql-package.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in SHIPPED:

@@ -36,7 +36,7 @@ MESSAGES: dict[str, str] = {
     "REMAINDER_BY_ZERO": "remainder of a division by zero",
 }
 DIVISION_IMPOSSIBLE = "Division impossible"
-"""What Java says of a remainder, the quotient of which has more digits than Spark has of one; it tells no place."""
+"""Java's message for a remainder whose quotient has more digits than Spark allows; it has no place."""
 WRAPPERS = (
     "java.util.concurrent.ExecutionException:",
     "java.util.concurrent.CompletionException:",
@@ -44,7 +44,7 @@ WRAPPERS = (
     "java.lang.reflect.UndeclaredThrowableException",
     "org.apache.spark.SparkException: Exception thrown in awaitResult",
 )
-"""What Java and Spark put around an error: the cause of it says what is wrong."""
+"""The exceptions that Java and Spark put around an error, whose cause says what is wrong."""
 PYTHON_TRACEBACK = "Traceback (most recent call last):"
 _CAUSE = "Caused by: "
 READING = ("FAILED_READ_FILE", "MALFORMED_RECORD", "CANNOT_READ_FILE", "MALFORMED_CSV_RECORD", "MALFORMED_ROW")
@@ -52,7 +52,8 @@ READING = ("FAILED_READ_FILE", "MALFORMED_RECORD", "CANNOT_READ_FILE", "MALFORME
 
 @contextmanager
 def translated(source: Source | None, find_malformed: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Turns Spark's errors in the block into ours. `find_malformed` reads the data again and raises at a bad row."""
+    """Turns Spark's errors in the block into mrql's. `find_malformed` reads the data again and raises at a malformed
+    row."""
     try:
         yield
     except MrqlError:
@@ -80,7 +81,7 @@ def _translate(text: str, source: Source | None, find_malformed: Callable[[], No
     message = _message(text)
     if message is None:
         return EngineError(f"Spark failed: {_said(text)}")
-    # The comments of the quoted text begin with that of the outermost operator, which has failed.
+    # The first comment in the quoted text is that of the outermost operator, which has failed.
     place = None if source is None else PLACE.search(text)
     span, of_ints = (None, False) if source is None or place is None else (_span(place, source), bool(place[4]))
     if message == TOO_FEW_DIGITS:
@@ -116,8 +117,8 @@ def _included(name: str) -> Source:
 
 
 def _said(text: str) -> str:
-    """What says the most in one line: the exception of Python code that Spark has called, and its place; else the
-    outermost exception that is more than a wrapper; py4j begins with the name of the call."""
+    """The most informative line: the exception of Python code that Spark has called, with its place; else the outermost
+    exception that is more than a wrapper, without the line of py4j that names the call."""
     if PYTHON_TRACEBACK in text:
         return _of_python(text.partition(PYTHON_TRACEBACK)[2])
     lines = [line.strip(" :") for line in text.splitlines() if line.strip(" :")]
@@ -128,7 +129,7 @@ def _said(text: str) -> str:
 
 
 def _of_python(traceback: str) -> str:
-    """The exception below a traceback: the first one, from which any others have come."""
+    """The first exception below a traceback, with its place; any others have come from it."""
     place = ""
     for line in traceback.splitlines():
         if line.startswith("  File "):

@@ -18,24 +18,24 @@ OLDEST_VERSION = 17
 INSTALL = f"install Java {OLDEST_VERSION} or newer (on Debian: apt-get install openjdk-{OLDEST_VERSION}-jre-headless)"
 
 _SAYS_NOTHING = ("Error: Could not create the Java Virtual Machine.", "Error: A fatal exception has occurred.", "\tat ")
-"""How lines begin that stand behind the one that says why Java has ended."""
+"""The beginnings of lines that follow the one saying why Java has ended."""
 
 
 def require_java() -> None:
-    """Java is needed to run on Spark.
+    """Checks that there is a Java to run Spark on.
 
-    Raises: EngineError, saying what to do, where none is found.
+    Raises: EngineError, saying what to do, if none is found.
     """
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").is_file():
-        # Spark asks there and nowhere else.
+        # Spark looks there and nowhere else.
         raise EngineError(f"JAVA_HOME is {home}, and there is no {home}/bin/java", "set it to a Java, or unset it")
     if not home and shutil.which("java") is None:
         raise EngineError("no Java was found, and Spark needs one", f"{INSTALL}, or use --engine reference")
 
 
 def not_started(error: Exception, said: Iterable[str]) -> EngineError:
-    """Why Spark did not start, from the error and the lines that Java has written meanwhile."""
+    """Why Spark did not start, from the error and the lines that Java wrote meanwhile."""
     java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if os.environ.get("JAVA_HOME") else "java"
     version = version_of(java)
     if version is not None and version < OLDEST_VERSION:
@@ -46,7 +46,7 @@ def not_started(error: Exception, said: Iterable[str]) -> EngineError:
 
 
 def version_of(java: str) -> int | None:
-    """The version of a Java, 8 for its 1.8; None where it does not say."""
+    """The major version of a Java, 8 for 1.8; None if it does not report one."""
     with suppress(OSError, subprocess.SubprocessError):
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False).stderr
         found = re.search(r'version "(?:1\.)?(\d+)', said)

@@ -1,6 +1,6 @@
-"""Spark that has ended by itself: whether it has, and what to say of it.
+"""Whether Spark has ended by itself, and the error that says why.
 
-Its Java process ends when it runs out of memory, and whatever is asked of it then fails in ways that say nothing.
+Its Java process ends when it runs out of memory, and calls to it then fail with errors that say nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ OUT_OF_MEMORY = 52
 """The exit code of Spark's Java process when there was no memory left."""
 
 ENDING_SECONDS = 60.0
-"""So long a Java process is waited for that is about to end: where its memory is full, that may take a while."""
+"""How long to wait for a Java process that is about to end: if its memory is full, that may take a while."""
 
 STOPPED_SECONDS = 5.0
-"""So long one that answers as if it went on, though Spark in it has stopped: somebody may have stopped just that."""
+"""How long to wait for a Java process that still answers although Spark in it has stopped: somebody may have stopped
+only Spark."""
 
 ASKED_AGAIN_SECONDS = 0.1
 
@@ -41,7 +42,7 @@ _LOST = re.compile("ExecutorLostFailure")
 
 
 def is_running() -> bool:
-    """Whether there is a Spark that answers, and is not about to end."""
+    """Whether there is a Spark that answers and is not stopped."""
     context = SparkContext._active_spark_context
     if context is None or context._jsc is None:
         return False
@@ -53,7 +54,8 @@ def is_running() -> bool:
 
 @contextmanager
 def unless_stopped() -> Iterator[None]:
-    """A block that frees something: when Spark has ended there is nothing left to free."""
+    """A block that frees something. Spark's errors in it are ignored if Spark has ended: there is nothing left to
+    free."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError):
@@ -62,20 +64,21 @@ def unless_stopped() -> Iterator[None]:
 
 
 def text_of(error: BaseException) -> str:
-    """What an error says; one of Java's asks the Java process for it, which may have ended."""
+    """The text of an error. One of Java's asks the Java process for it; if that has ended, the text is empty."""
     with suppress(Py4JError, ConnectionError):
         return str(error)
     return ""
 
 
 def ended(text: str) -> EngineError | None:
-    """The error for a failure by which Spark has ended, or lost what it had kept; None where it has done neither."""
+    """The error for a failure by which Spark has ended, run out of memory or stack, or lost rows that it had kept; None
+    for any other failure."""
     if _NO_MEMORY.search(text):
         return _no_memory()
     if _NO_STACK.search(text):
         return _no_stack()
     if _GONE.search(text) and not _has_executors():
-        # Nothing is lost on one machine: somebody has kept a frame for longer than its rows.
+        # Nothing is lost on one machine: a frame has been kept for longer than its rows.
         return EngineError("rows were read that are gone", "the changes of a batch can be read until the next batch")
     if _GONE.search(text) or _LOST.search(text):
         hint = "a stream with a --checkpoint goes back to its last commit by itself"
@@ -89,13 +92,13 @@ def ended(text: str) -> EngineError | None:
         message = f"Spark's Java process was ended by signal {-code}"
         return EngineError(message, "the system does that where its memory is full" if code == -9 else None)
     if code is None:
-        # A thread of Spark's own that finds no memory stops Spark and leaves the process as it is.
+        # A thread of Spark's own that gets no memory stops Spark, but leaves the process running.
         return EngineError("Spark has stopped", f"somebody has stopped it, or it has run out of memory: {MORE_MEMORY}")
     return EngineError("Spark has stopped", f"its Java process has ended with code {code}")
 
 
 def _has_executors() -> bool:
-    """Whether Spark keeps rows in other processes too, of which one may be lost."""
+    """Whether Spark also keeps rows in other processes, one of which may be lost."""
     context = SparkContext._active_spark_context
     return context is None or is_cluster(context.master)
 
@@ -109,8 +112,8 @@ def _no_stack() -> EngineError:
 
 
 def _exit_code() -> int | None:
-    """How the Java process has ended, if it was started from here and ends soon. It is asked again and again whether it
-    is about to: it may begin with that after Spark in it has stopped."""
+    """The exit code of the Java process, if it was started from here and ends soon. Whether it is about to end is
+    checked repeatedly, since that may begin after Spark in it has stopped."""
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return None
@@ -122,7 +125,7 @@ def _exit_code() -> int | None:
 
 
 def _is_ending() -> bool:
-    """Whether the Java process does not answer any more, or is about to end."""
+    """Whether the Java process does not answer, or is shutting down."""
     gateway = SparkContext._gateway
     if gateway is None:
         return False

@@ -1,4 +1,4 @@
-"""Answers that say what is wrong with the query or its data, also where Spark finds it only when they are read."""
+"""Answers that report what is wrong with the query or its data, even if Spark finds it only when they are read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACTIONS = (
     "toArrow",
     "toPandas",
 )
-"""What computes an answer; what makes another DataFrame of it makes an ordinary one."""
+"""The methods that compute an answer. Those that derive another DataFrame from it make an ordinary one."""
 
 
 class Told(ClassicDataFrame):
@@ -57,9 +57,9 @@ for _name in ACTIONS:
 
 
 def told(df: DataFrame, source: Source | None) -> DataFrame:
-    """The same DataFrame; what is wrong with the query or its data ends its actions with a UserError.
+    """The same DataFrame, whose actions end with a UserError for what is wrong with the query or its data.
 
-    One of Spark Connect is computed here: its plan is analysed with the settings of when it is computed.
+    Under Spark Connect it is computed here, since a plan is analysed with the settings at the time when it is computed.
     """
     if jvm.is_remote(df):
         return df.localCheckpoint()

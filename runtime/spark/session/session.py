@@ -32,90 +32,91 @@ AS_WRITTEN: Mapping[str, str] = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
 }
-"""What keeps `${env:HOME}` in a query what it is, and fields that differ in case alone two fields; and by which strings
-and names are what they are written as here. In a string the first is also written so that Spark sees no variable in it;
-for names there is no other way."""
+"""Settings by which Spark reads strings and names as they are written here: `${env:HOME}` in a query is not
+substituted, and fields that differ only in case are different fields. Strings are also written so that Spark sees no
+variable in them; for names there is no other way than the first setting."""
 
 MEANING: Mapping[str, str] = {
     # Integer overflow and division by zero are errors.
     "spark.sql.ansi.enabled": "true",
     # Timestamps are those of UTC, whatever the zone of the session is.
     "spark.sql.session.timeZone": "UTC",
-    # Of how many digits a decimal is that is computed.
+    # The number of digits of a decimal that is computed.
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
-    # Of which types an array without elements, and a timestamp, are.
+    # The types of an empty array and of a timestamp.
     "spark.sql.legacy.createEmptyCollectionUsingStringType": "false",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
-    # Spark would put values of the environment for what looks like a variable, in constants and in names as well.
+    # Spark would substitute what looks like a variable of the environment, in constants and in names as well.
     **AS_WRITTEN,
 }
-"""What the meaning of an expression rests on when it is analysed. What counts when it is computed is not here: that is
-for the frames that a program hands over, too, and so no expression of ours rests on it."""
+"""The settings on which the meaning of an expression depends when it is analysed. Settings that matter when it is
+computed are not among them: they would also apply to frames that a program passes in, so no expression of mrql depends
+on them."""
 
 STEP_SETTINGS: Mapping[str, str] = {
     **MEANING,
-    # Adaptive execution plans again between stages, and puts an Exchange above the state.
+    # Adaptive execution would plan again between stages, and put an Exchange above the state.
     "spark.sql.adaptive.enabled": "false",
     # A union of runs that are partitioned alike is partitioned alike (Spark ≥ 4.1).
     "spark.sql.unionOutputPartitioning": "true",
-    # Small files are read by all cores, of each about as much.
+    # Small files are read by all cores, about as much by each.
     "spark.sql.files.openCostInBytes": "8192",
-    # A plan that is used again is copied, and a copy of an exchange that stands for another would still mean that one.
+    # A plan that is reused is copied, and a copy of a reused exchange would still refer to the original one.
     "spark.sql.exchange.reuse": "false",
-    # What a plan does with a partition is handed over as an object: a closure is searched for what it holds on to, each
-    # time that a plan is used again, and that takes a third of the time to set a plan up.
+    # The function of a plan over a partition is passed as an object: the references of a closure would be searched each
+    # time that a plan is reused, which takes a third of the time to set it up.
     "spark.sql.execution.usePartitionEvaluator": "true",
-    # It is computed for every plan, takes as long as the rest of planning, and finds nothing to filter in states.
+    # This runs for every plan, takes as long as the rest of planning, and finds nothing to filter in states.
     "spark.sql.constraintPropagation.enabled": "false",
-    # Rows that lie by a column are where rows are that lie by it and others: blocks are joined where they are.
+    # Rows partitioned by one column are joined in place by it and others, as blocks are.
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
-    # It tests of each row of a state whether an array has elements, before the join that few rows have a partner in.
+    # This rule tests for each row of a state whether an array is empty, before a join in which few rows have a partner.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.InferFiltersFromGenerate",
-    # A static table may be filtered by what is found of another one in a job of its own. With such a query inside of it
-    # a plan cannot be copied, and is made anew in each batch.
+    # A static table might be filtered by a query over another one, in a job of its own. A plan with such a query inside
+    # cannot be copied, and is made anew in each batch.
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
-    # Each select that is nested in another takes rounds of Spark's analyzer, which gives up after 100 otherwise.
+    # Each nested select takes rounds of Spark's analyzer, which would otherwise give up after 100.
     "spark.sql.analyzer.maxIterations": "10000",
 }
-"""What the plan of a step rests on; set for the time of a step in a session that has it otherwise."""
+"""The settings on which the plan of a step depends; set for the duration of a step in a session that has others."""
 
 PARTITIONS = "spark.sql.shuffle.partitions"
-"""The setting that says in how many partitions rows are that were moved."""
+"""The setting for the number of partitions of rows that were moved."""
 
 IN_ONE: Mapping[str, str] = {
-    # What Spark takes to have more bytes it distributes, whatever it is told.
+    # Rows that Spark estimates to have more bytes than this are distributed, whatever it is told.
     "spark.sql.maxSinglePartitionBytes": f"{2**63 - 1}b",
-    # Rows in one partition are joined where they are: a table that is sent to all tasks takes a job of its own.
+    # Rows in one partition are joined in place: a broadcast would take a job of its own.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
-"""What the plan of a step rests on besides, where all rows are in one partition."""
+"""The further settings on which the plan of a step depends if all rows are in one partition."""
 
 BATCH_SETTINGS: Mapping[str, str] = {
     **MEANING,
     "spark.sql.analyzer.maxIterations": STEP_SETTINGS["spark.sql.analyzer.maxIterations"],
 }
-"""What a query rests on that is evaluated once."""
+"""The settings on which a query depends that is evaluated once."""
 
 GENERATED = "spark.sql.codegen.cache.maxEntries"
-"""The setting that says of how many pieces of generated code Spark remembers what they were compiled to."""
+"""The setting for the number of pieces of generated code whose compiled form Spark remembers."""
 
 GENERATED_MAX_ENTRIES = 5000
-"""A batch has hundreds of pieces; those that are forgotten are compiled again in the next one."""
+"""A batch has hundreds of pieces of code; those that are forgotten are compiled again in the next one."""
 
 START_SETTINGS: Mapping[str, str] = {
-    # A task of a batch aggregates dozens of small runs at once, and each aggregation begins with a page. Of the size
-    # that Spark takes for a driver of 4 GB, there is room for 17 in one task.
+    # A task of a batch aggregates dozens of small runs at once, and each aggregation begins with a page. Of the page
+    # size that Spark chooses for a driver of 4 GB, 17 pages fit in one task.
     "spark.buffer.pageSize": "2m",
     GENERATED: str(GENERATED_MAX_ENTRIES),
-    # Rows that are kept as bytes: with Java's own way, each is written with what an object needs besides.
+    # For rows that are kept as bytes: Java's serializer writes each with the overhead of an object.
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryoserializer.buffer.max": "2047m",
-    # Spark reads what is nested by functions that call themselves, and a thread without room for that ends all of it:
-    # in the megabyte that is usual there is just enough for a thousand levels. So does Java repeat a group of a regular
-    # expression, which takes a megabyte for two thousand characters or three. What is set for a session comes after.
+    # Spark reads nested structures recursively, and a stack overflow in one thread ends all of Spark: the usual
+    # megabyte just suffices for a thousand levels. Java repeats a group of a regular expression recursively, too, which
+    # takes a megabyte for two or three thousand characters. Options that are set for a session come after these.
     **{f"spark.{process}.defaultJavaOptions": "-Xss32m" for process in ("driver", "executor")},
 }
-"""What can be set only before Spark starts; the batches of a loop take half of the time with it."""
+"""Settings that can be set only before Spark starts; the batches of a loop take half of the time with them."""
 
 UNSEEN: Mapping[str, str] = {
     "spark.ui.retainedJobs": "50",
@@ -123,17 +124,17 @@ UNSEEN: Mapping[str, str] = {
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "10",
 }
-"""How much of its work Spark remembers where no page shows it: by itself a thousand jobs and as many plans. A batch of
-a loop has ten."""
+"""How much of its work Spark remembers if no page shows it: by default a thousand jobs and as many plans. A batch of a
+loop has ten."""
 
 
 def step_settings(spark: SparkSession, partitions: int | None = None) -> Mapping[str, str]:
-    """The settings of the steps of a view or a loop: with as many partitions as can be worked on at once, unless said
-    otherwise. A state's partitions are tasks of every batch."""
-    if jvm.is_remote(spark):  # how many can be worked on at once, the session's settings say
+    """The settings of the steps of a view or a loop: by default, with as many partitions as can be processed at once,
+    but at least two. Each partition of a state is a task of every batch."""
+    if jvm.is_remote(spark):  # the session's settings have the number of partitions
         return STEP_SETTINGS
     shuffled = partitions or max(2, spark.sparkContext.defaultParallelism)
-    # Inside of a block for one partition, what is in several is to be kept apart from what is in several elsewhere.
+    # In a block for one partition, plans over several partitions are kept apart from such plans made elsewhere.
     more = IN_ONE if shuffled == 1 else {name: str(spark.conf.get(name)) for name in IN_ONE}
     return {**STEP_SETTINGS, PARTITIONS: str(shuffled), **more}
 
@@ -152,7 +153,7 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         return active
     require_java()
     quiet()
-    # Python's workers are of the Python that this runs in, unless another one is asked for.
+    # Python workers use the Python that this runs in, unless another one is asked for.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("mrql").master(master or f"local[{_cores()}]")
     for key, value in with_class_archive(start_settings(master, conf or {})).items():
@@ -171,11 +172,12 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
 
 
 LOOPBACK: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""In local mode nobody has to reach the driver and its blocks from elsewhere, so nobody can."""
+"""In local mode, the driver and its blocks need not be reachable from elsewhere, and so are not."""
 
 
 def start_settings(master: str | None, conf: Mapping[str, str]) -> Mapping[str, str]:
-    """All that a session starts with: `conf`, and for the rest what mrql takes."""
+    """All settings that a session starts with: mrql's defaults, overridden by `conf`, except for those that are
+    `AS_WRITTEN`."""
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -198,8 +200,8 @@ _ADVISED: WeakSet[SparkSession] = WeakSet()
 
 
 def advise(spark: SparkSession) -> None:
-    """Says once of a session that others have started if it forgets the code of plans too soon: nothing else shows it,
-    and to set that is too late then."""
+    """Warns, once for each session, if it remembers too little compiled code, as one that others have started may:
+    nothing else shows it, and it is too late to set that then."""
     remembered = int(spark.conf.get(GENERATED) or 0)
     if remembered < GENERATED_MAX_ENTRIES and spark not in _ADVISED:
         _ADVISED.add(spark)
@@ -214,8 +216,8 @@ def advise(spark: SparkSession) -> None:
 
 @contextmanager
 def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Sets what is set otherwise, for the time of the block; inside a block for the same there is nothing to do. No
-    other thread sets anything in the session meanwhile."""
+    """Sets the wanted settings for the duration of the block; inside a block for the same settings it does nothing. No
+    other thread changes settings of the session in such a block meanwhile."""
     if _HELD.get() == (id(spark), id(wanted)):
         yield
         return
@@ -232,7 +234,7 @@ def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
             try:
                 switch.off()
             except BaseException:
-                switch.off()  # whoever interrupts it means what was done in the block
+                switch.off()  # an interruption is meant for the work in the block
                 raise
 
 
@@ -240,19 +242,19 @@ _LOCKS: dict[str, RLock] = {}
 
 
 def lock_of(spark: SparkSession) -> RLock:
-    """The lock of a session, whichever object stands for it: settings are others while a view is at work, so one thread
-    at a time is."""
+    """The lock of a session, whichever object stands for it: a view changes settings while it is at work, so only one
+    thread may work at a time."""
     return _LOCKS.setdefault(jvm.session_id(spark), RLock())
 
 
 def is_mine(lock: RLock) -> bool:
     """Whether this thread holds a lock."""
-    # As `threading.Condition` asks; nothing public says it.
+    # As `threading.Condition` does; nothing public says it.
     return bool(lock._is_owned())  # type: ignore[attr-defined]
 
 
 _SWITCHES: WeakKeyDictionary[SparkSession, dict[Hashable, jvm.Switch | jvm.RemoteSwitch]] = WeakKeyDictionary()
-"""What there was to do when some settings were wanted last."""
+"""The last switch of each session for some wanted settings."""
 
 
 def _switch(spark: SparkSession, wanted: Mapping[str, str]) -> jvm.Switch | jvm.RemoteSwitch:
@@ -266,13 +268,13 @@ def _switch(spark: SparkSession, wanted: Mapping[str, str]) -> jvm.Switch | jvm.
 
 
 def quiet() -> None:
-    """Spark reports each failing query to a logger of its own; we report it to the user once."""
+    """Silences the logger to which Spark reports each failing query: it is reported to the user once."""
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 
 def _quiet_end(spark: SparkSession) -> None:
-    """That Java has ended is reported once, by whoever asks it for something; Py4J and PySpark's server would print a
-    trace."""
+    """Suppresses the traces that Py4J and PySpark's server print when Java has ended: the call that fails reports that
+    once."""
     logging.getLogger().addFilter(is_news)
     server: Any = spark.sparkContext._accumulatorServer
     if server is None or hasattr(server, "quiet"):
@@ -287,7 +289,8 @@ def _quiet_end(spark: SparkSession) -> None:
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Whether a record of the root logger is not Py4J's trace of a call in which Java has ended: the call fails too."""
+    """Whether a record of the root logger is not Py4J's trace of a call that failed because Java has ended: the call
+    also raises the error."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, Py4JNetworkError)
 
@@ -300,10 +303,10 @@ def driver_memory() -> str:
 
 @contextmanager
 def _quiet_start() -> Iterator[Callable[[], list[str]]]:
-    """Keeps what Java and Spark's launcher write while they start from standard error.
+    """Keeps the output of Java and Spark's launcher during the start from standard error.
 
-    The Java process inherits the descriptor, so what it has to say is caught in a file, whose lines are given when the
-    start fails.
+    The Java process inherits the descriptor, so its output is caught in a file. The block is given a function that
+    reads the lines of the file, for when the start fails.
     """
     with tempfile.TemporaryFile() as caught:
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""How far Spark is with the jobs that run."""
+"""The progress of Spark's running jobs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from mrql.runtime.spark import jvm
 
 @attrs.define
 class StageProgress:
-    """Looks at the jobs of a session, from any thread."""
+    """Reports on the jobs of a session, from any thread."""
 
     spark: SparkSession
 
     def said(self) -> str | None:
-        """`stage 3 of 7, 12 of 40 tasks`, or `planning`, between the jobs; None where Spark cannot be asked."""
+        """`stage 3 of 7, 12 of 40 tasks`, or `planning` between the jobs; None if no stage is running, or Spark cannot
+        be asked."""
         if jvm.is_remote(self.spark):
             return None
         try:

@@ -1,16 +1,16 @@
-"""An index of a run: its rows in blocks by a hash of their key, so that a change opens the blocks of its keys alone.
+"""An index of a run: its rows in blocks by a hash of their key, so that a change opens only the blocks of its keys.
 
 A block is an array of some of the rows; a *shelf* is a row with an array of some blocks, each in a slot. The number of
 a key's block, for n partitions of b blocks each, is
 
     block(k) = hash(k) mod n·b        and so        block(k) mod n = hash(k) mod n,
 
-the partition in which Spark's hash partitioning puts the key: the rows of a block lie in one partition as they are.
-Spark sees that by a column of the shelf, the *place*, whose own hash leads to the same partition. What is wanted gets
-its place, its shelf and its slot, and is joined with the shelves, which moves nothing; of a shelf, the block in that
-slot is opened. So of millions of rows some thousand shelves are looked at, and for each key some rows.
+the partition in which Spark's hash partitioning puts the key: so the rows of a block already lie in one partition.
+Spark sees that by a column of the shelf, the *place*, whose own hash gives the same partition. Each wanted key gets its
+place, shelf and slot, and is joined with the shelves, which moves nothing; of a shelf, the block in that slot is
+opened. So of millions of rows, some thousand shelves are read, and a few rows for each key.
 
-A search costs two plans more, and pays from some hundred thousand rows on.
+A search takes two additional plans, and pays from some hundred thousand rows on.
 """
 
 from __future__ import annotations
@@ -32,32 +32,33 @@ PLACE, SHELF, SLOT = "place", "shelf", "slot"
 """The columns by which blocks are found."""
 
 SLOTS, BLOCKS = "slots", "blocks"
-"""What a shelf has: the slots that are taken, and the blocks that are in them."""
+"""The columns of a shelf: the slots that are taken, and the blocks in them."""
 
 SLOTS_PER_SHELF = 128
-"""To find a block is to go through so many numbers, of one in so many blocks."""
+"""The number of slots of a shelf: a block is found by searching at most this many slot numbers on its shelf."""
 
 
 @attrs.frozen
 class Blocks:
-    """How rows lie in blocks."""
+    """How rows are arranged in blocks."""
 
     by: tuple[tuple[str, str], ...]
-    """The columns that rows lie by, each with its type in SQL: equal values of two types have two hashes."""
+    """The columns by which rows are partitioned, each with its SQL type: equal values of different types have different
+    hashes."""
     columns: tuple[str, ...]
     """All columns."""
     places: tuple[int, ...]
-    """For each partition a number that lies in it by its hash."""
+    """For each partition, a number whose hash leads to it."""
     each: int
-    """How many blocks a partition has."""
+    """The number of blocks of a partition."""
     slots: int
-    """How many of them a shelf has."""
+    """The number of blocks on a shelf."""
 
     @staticmethod
     def of(rows: DataFrame, by: Sequence[str], partitions: int, count: int, size: int) -> Blocks:
-        """Blocks for about so many rows, which lie in partitions by some columns; each of at most `size` rows.
+        """Blocks for about `count` rows, partitioned by the columns `by`; a block has at most `size` rows on average.
 
-        A partition has a power of two of them, so that plans are seldom made for another number.
+        The number of blocks in a partition is a power of two, so that plans seldom have to be made for another number.
         """
         each = 1 << (count // (size * partitions)).bit_length()
         typed = tuple((name, rows.schema[name].dataType.simpleString()) for name in by)
@@ -66,7 +67,7 @@ class Blocks:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns that rows lie by."""
+        """The names of the columns by which rows are partitioned."""
         return tuple(name for name, _ in self.by)
 
     @property
@@ -75,7 +76,7 @@ class Blocks:
 
     @property
     def address(self) -> tuple[str, str, str]:
-        """Where the block of a row is, in SQL: the place, the shelf and the slot."""
+        """The address of a row's block, in SQL: the place, the shelf and the slot."""
         hashed = f"hash({', '.join(self.names)})"
         places = f"array({', '.join(map(str, self.places))})"
         block = f"pmod({hashed}, {self.partitions * self.each})"
@@ -86,16 +87,16 @@ class Blocks:
         )
 
     def keys(self, wanted: Relation) -> Relation:
-        """What is wanted, as columns like those that rows lie by, and where these are."""
+        """The wanted keys, cast to the types of the partitioning columns and moved to the partitions of the rows."""
         columns = (f"CAST({name} AS {of_type}) AS {name}" for name, of_type in self.by)
         return wanted.select(*columns).moved(self.names, in_one=self.partitions == 1)
 
     def addressed(self, rows: Relation, plans: Plans, *columns: str) -> Relation:
-        """The addresses of rows that lie by the key, and some columns of them."""
+        """The addresses of rows that are partitioned by the key, and some of their columns."""
         return Relation.kept(PartitionedRows(plans, rows.select(*self.address, *columns), (PLACE,), self.partitions))
 
     def closed(self, rows: Relation, plans: Plans) -> Relation:
-        """The shelves with all rows in their blocks."""
+        """The shelves, with all rows in blocks."""
         row = f"struct({', '.join(self.columns)}) AS {ROWS}"
         blocks = self.addressed(rows, plans, row).aggregate([PLACE, SHELF, SLOT], [f"collect_list({ROWS}) AS {ROWS}"])
         shelves = blocks.aggregate([PLACE, SHELF], [f"collect_list(struct({SLOT}, {ROWS})) AS {BLOCKS}"])
@@ -106,7 +107,7 @@ class Blocks:
         return shelves.select(f"explode({BLOCKS}) AS {ROWS}").select(f"inline({ROWS})")
 
     def found(self, shelves: Relation, addresses: Relation) -> Relation:
-        """The rows of the blocks that are at some addresses."""
+        """The rows of the blocks at some addresses."""
         wanted = addresses.aggregate([PLACE, SHELF, SLOT], ["count(1) AS wanted"]).hint("shuffle_hash")
         block = f"get({BLOCKS}, CAST(array_position({SLOTS}, {SLOT}) AS INT) - 1)"
         return shelves.beside(wanted, (PLACE, SHELF)).select(f"inline({block})")
@@ -114,7 +115,7 @@ class Blocks:
 
 @attrs.define(eq=False, slots=False)
 class PartitionedRows:
-    """Rows that lie by some columns, as Spark could not tell from their plan: they have one of their own."""
+    """Rows partitioned by some columns, which Spark could not see from their plan: so they have a plan of their own."""
 
     plans: Plans
     rows: Relation
@@ -123,7 +124,7 @@ class PartitionedRows:
 
     @property
     def spark(self) -> SparkSession:
-        """The session that they are of."""
+        """The session of the rows."""
         return self.plans.spark
 
     @cached_property
@@ -135,12 +136,12 @@ class PartitionedRows:
 
     @cached_property
     def shape(self) -> jvm.RowShape:
-        """Their columns, and that they lie so."""
+        """The columns and the partitioning."""
         return self.plans.shape_by(self.rows, self.by, self.partitions)
 
     @property
     def signature(self) -> str:
-        """Both in words."""
+        """The columns and the partitioning, as text."""
         return self.shape.signature
 
     @cached_property
@@ -150,5 +151,5 @@ class PartitionedRows:
 
 
 def are_flat(schema: StructType) -> bool:
-    """Whether rows can be kept by columns: those of Spark hold what is nested as bytes."""
+    """Whether rows can be kept by columns: in Spark's columnar format, nested values are bytes."""
     return all(isinstance(field.dataType, AtomicType) for field in schema.fields)

@@ -1,4 +1,4 @@
-"""What of the changes of a table was not written down yet."""
+"""The changes of a table that are not written to a checkpoint yet."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from mrql.runtime.spark.state.run import Run
 
 @attrs.define(eq=False)
 class ChangeLog:
-    """The changes of a table since it was written down last: a checkpoint takes the change alone where there is one,
-    and all rows otherwise."""
+    """The changes of a table since it was last written: a checkpoint can write the change alone if there was only one
+    and it is kept, and all rows otherwise."""
 
     wanted: bool = False
-    """Whether a change that is merged with all the rest is to be kept by itself too."""
+    """Whether a change that is merged with all other rows is to be kept separately, too."""
     last: Run | None = None
-    """The last change by itself, where it is kept."""
+    """The last change, if it is kept as a run."""
     changes: int = 0
-    """How many there were."""
+    """The number of changes."""
 
     @property
     def has_one(self) -> bool:
-        """Whether there was one change, which is kept."""
+        """Whether there was exactly one change, and it is kept."""
         return self.changes == 1 and self.last is not None
 
     def note(self, change: Run | None) -> None:
-        """Notes a change, and the rows of it if they are kept."""
+        """Notes a change, and its rows if they are kept."""
         self.changes += 1
         self.last = change
 
     def forget(self) -> None:
-        """Forgets a change that is taken back: what there is of it is gone."""
+        """Forgets the rows of the last change, which are gone; the change still counts."""
         self.last = None
 
     def written(self, *, wanted: bool) -> None:
-        """Notes that all changes so far are written down; and whether the next one will be asked for by itself."""
+        """Notes that all changes so far are written; `wanted` says whether the next one is to be kept separately."""
         self.last, self.changes, self.wanted = None, 0, wanted

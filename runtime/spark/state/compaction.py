@@ -1,8 +1,8 @@
-"""When the runs of a state are merged, and how large ones are kept: the one place where what a merge costs is weighed
-against what many runs cost.
+"""When the runs of a state are merged, and how large runs are kept: the one place where the cost of a merge is weighed
+against the cost of many runs.
 
-A state is a list of runs, oldest first. Every batch adds one; whoever reads the state reads all of them. So runs are
-merged such that their number stays the logarithm of the state's size, and so that each row is merged as often.
+A state is a list of runs, oldest first. Every batch adds one, and whoever reads the state reads all of them. Runs are
+merged so that their number is logarithmic in the size of the state, and so that each row is merged that often.
 """
 
 from __future__ import annotations
@@ -20,70 +20,70 @@ from mrql.rewrite.plan.operators import Access
 T = TypeVar("T")
 
 MERGED_WHOLE_MAX_ROWS = 200_000
-"""Groups of at most so many rows are merged whole in each batch.
+"""Groups of at most this many rows are merged whole in each batch.
 
-To look up the touched keys of a state is a query more, and to bring a batch to all of it a job: that is what reading so
-many rows costs.
+Looking up the touched keys of a state takes an additional query, and bringing a batch to all of it an additional job:
+that costs as much as reading this many rows.
 """
 
 LARGE_MIN_ROWS = MERGED_WHOLE_MAX_ROWS
-"""As the side of a join a table of more rows stays where it is: what meets it goes there, and where that is by another
-key than its own, all rows are kept by that key, too."""
+"""A table of more rows stays in place as the side of a join: the other side is moved to it, and if the join is by
+another key than its own, all rows are kept by that key, too."""
 
 SPARSE_MERGED_WHOLE_MAX_ROWS = 50_000
-"""Groups of more rows are looked up where a batch is likely to touch few of them: where it is known beforehand, or the
-last ones have."""
+"""Groups of more rows are looked up if a batch is likely to touch few of them: if that is known beforehand, or recent
+batches have touched few."""
 
 FEW_TOUCHED_MIN_RATIO = 16
-"""A batch has touched few groups if there are at least so many times as many."""
+"""A batch has touched few groups if the table has at least this many times as many."""
 
 MERGED_WHOLE_MAX_BATCHES = 64
-"""After a batch that has touched many, so many are merged whole. What these touch is not known, so the next one is
-looked up again."""
+"""The number of batches merged whole after one that has touched many groups. How many these touch is not known, so the
+next batch looks groups up again."""
 
 STEPS_MERGED_WHOLE_MAX_ROWS = 10_000
-"""Groups of at most so many rows are merged whole in each step of a loop too: each number of runs is a plan of its own,
-and what was merged in a step is kept until the next batch.
-"""
+"""Groups of at most this many rows are merged whole in each step of a loop, too: each number of runs has a plan of its
+own, and the runs merged in a step are kept until the next batch."""
 
 MERGED_MIN_RUNS = 3
-"""Fewer runs than this are not merged: each row would be merged with each batch or two."""
+"""Fewer runs than this are not merged: otherwise each row would be merged every batch or two."""
 
 MERGED_MAX_RATIO = 2
-"""A run is merged with those after it unless it is more than so many times larger than they are together."""
+"""A run is merged with those after it unless it is more than this many times larger than they are together."""
 
 WAITED_FOR_MAX_ROWS = 400_000
-"""A merge of more rows than this is not waited for: it is done beside the batches that follow."""
+"""A merge of more rows than this is not waited for: it runs in the background during the next batches."""
 
 LOOKED_UP_MIN_ROWS = 50_000
-"""Where steps of a batch look up something again and again, a run of more rows than this is kept row by row."""
+"""If the steps of a batch look up rows repeatedly, a run of more rows than this is kept row by row."""
 
 IN_BLOCKS_MIN_ROWS = 500_000
-"""One of more rows than this is kept in blocks then; so is one of rows with bags in them, which take longer to read."""
+"""If the steps of a batch look up rows repeatedly, a run of more rows than this is kept in blocks; so is a run whose
+rows contain bags, which take longer to read."""
 
 ADDED_MAX_RUNS = 4
-"""Of the runs that one batch adds in the steps of a loop so many are merged into one."""
+"""When the steps of a batch have added this many runs, they are merged into one before the next is added."""
 
 AS_BYTES_MAX_ROWS = 50_000
 """A run of fewer rows is kept as bytes; measured for rows of four numbers."""
 
 
 LOOKED_UP_IN_BLOCKS_MIN_ROWS = MERGED_WHOLE_MAX_ROWS
-"""Where each batch looks up what it meets, or takes away, a run of more rows than this is kept in blocks: to search
-these costs two plans more, and hardly depends on how many there are. (A side of a join with fewer rows is moved, and so
-read whole.)"""
+"""If each batch looks up the rows that it joins with or deletes, a run of more rows than this is kept in blocks:
+searching blocks takes two additional plans, and hardly depends on their number. (A side of a join with fewer rows is
+moved, and so read whole.)"""
 
 LOOKED_UP_IN_OTHERS_MIN_ROWS = 500_000
-"""Where the first run has at least so many rows, a whole state is read by looking them up in the other runs: only those
-that are found are merged. The ten greatest groups of a million were found in 248 ms for 356, of 250,000 in 126 for
-107."""
+"""If the first run has at least this many rows, a whole state is read by looking its rows up in the other runs: only
+those found are merged. The ten greatest groups of a million were found in 248 ms instead of 356, of 250,000 in 126
+instead of 107."""
 
 NEARLY_MERGED_MIN_RATIO = 8
-"""That is done where the first run has at least so many times the rows of all others."""
+"""This is done only if the first run has at least this many times the rows of all others together."""
 
 ROWS_PER_BLOCK = 16
-"""At most so many rows a block has on average: so many are opened for each that is wanted. With fewer, more numbers are
-kept beside the rows, and blocks take longer to make."""
+"""The greatest average number of rows in a block: this many are opened for each key that is wanted. With fewer, more
+numbers are kept beside the rows, and blocks take longer to make."""
 
 
 @attrs.frozen
@@ -91,21 +91,22 @@ class Policy:
     """When the runs of a table are merged, and how large ones are kept."""
 
     merged_whole_max_rows: int
-    """Groups of at most so many rows are merged whole when they change much."""
+    """Groups of at most this many rows are merged whole if batches touch many of them."""
     looked_up_min_rows: int
-    """Groups of more rows than this are looked up where batches touch few of them."""
+    """Groups of more rows than this are looked up if batches touch few of them."""
     large_min_rows: int
-    """A table of more rows is large: it is worth a query more, or a job, not to touch all of them."""
+    """A table of more rows is large: an additional query, or job, pays if not all rows need be read then."""
     packed_min_rows: int
     """A run of more rows is packed."""
     blocks_min_rows: int | None
-    """A run of more rows is packed in blocks, where its rows lie by their key; None where none is."""
+    """A run of more rows is packed in blocks, if its rows are partitioned by key; None if no run is."""
     row_by_row: bool = False
-    """Whether what is not in blocks is kept row by row, where its rows lie by their key, and else by columns."""
+    """Whether a run that is not in blocks is kept row by row, if its rows are partitioned by key; otherwise by
+    columns."""
 
 
 def policy(access: Access) -> Policy:
-    """How a table is kept that batches read and change in some way."""
+    """The policy for a table with the given access by batches."""
     if Access.STEPS in access:
         return Policy(
             STEPS_MERGED_WHOLE_MAX_ROWS,
@@ -123,10 +124,10 @@ def policy(access: Access) -> Policy:
 
 
 def due(sizes: Sequence[int | None]) -> int:
-    """How many of the last runs should be merged into one, by their rows; a run that is not computed yet is left alone.
+    """The number of last runs that should be merged into one, by their sizes; a run not computed yet is left alone.
 
-    The steps of a batch leave less and less, so that a last run may be too small for the one before it, but all that
-    came since an older one are enough for that.
+    The steps of a batch add fewer and fewer rows, so that the last run may be too small to be merged with the one
+    before it, while all runs since an older one are large enough to be merged with that.
 
     >>> due([1000, 40, 30, 20]), due([1000, 40, 30]), due([100, 30, 20]), due([100, 30, None])
     (3, 0, 3, 0)
@@ -144,8 +145,8 @@ def due(sizes: Sequence[int | None]) -> int:
 
 
 def is_nearly_merged(sizes: Sequence[int | None]) -> bool:
-    """Whether the rows of some runs, by how many there are of each, are nearly all in the first: to look these up in
-    the others takes less than to merge all. A run that is not computed yet is a batch that is taken to be small.
+    """Whether nearly all rows of some runs, by their sizes, are in the first: looking these up in the others then takes
+    less time than merging all. A run that is not computed yet is a batch's, and is taken to be small.
 
     >>> is_nearly_merged([1_000_000, 40, None]), is_nearly_merged([1_000_000, 400_000]), is_nearly_merged([40, None])
     (True, False, False)
@@ -155,7 +156,7 @@ def is_nearly_merged(sizes: Sequence[int | None]) -> bool:
 
 
 class BackgroundCompaction:
-    """Computes large runs beside the batches, one after the other and on half of the cores."""
+    """Computes large runs in the background, one after the other and on half of the cores."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -163,7 +164,8 @@ class BackgroundCompaction:
         self._threads: ThreadPoolExecutor | None = None
 
     def compute(self, computed: Callable[[int], T], *, now: bool = False) -> Future[T]:
-        """Starts to compute something, in as many tasks at a time as it is given; or does so `now`, on all cores."""
+        """Starts a computation in the background, given how many tasks it may run at a time; or does it `now`, on all
+        cores."""
         if now:
             return self._computed(computed)
         if self._threads is None:
@@ -184,10 +186,10 @@ class BackgroundCompaction:
         return computed(max(1, context.defaultParallelism // 2))
 
     def close(self) -> None:
-        """Gives up what is not finished."""
+        """Cancels what is not finished."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-            # What is at work has several jobs, one after the other.
+            # The computation at work runs several jobs, one after the other.
             self._spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
             self._threads.shutdown(wait=True)
             self._threads = None

@@ -1,4 +1,4 @@
-"""What a change looks up in the rows of a state: of those that are in blocks, only its own blocks are looked at."""
+"""Lookups of a change's keys in the rows of a state; of rows in blocks, only the blocks of these keys are read."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from mrql.runtime.spark.relation.relation import Relation, RelationOp, side_by_s
 from mrql.runtime.spark.state.run import Indexed
 
 BY_ROW = (RelationOp.SELECT, RelationOp.WHERE, RelationOp.OPEN, RelationOp.UNION, RelationOp.COALESCE)
-"""What computes each row by itself."""
+"""The operations that compute each row by itself."""
 
 
 def found(runs: Sequence[Relation], by: Sequence[str], wanted: Relation, columns: Sequence[str]) -> Relation:
-    """The rows of some runs that are where `wanted` has rows, by the columns by which all of them lie.
+    """The rows of some runs whose values in the columns `by` occur in `wanted`; all of them are partitioned by these
+    columns.
 
-    Those must never be null: of a join on `a <=> b`, Spark moves both sides to where `coalesce(a, …)` would be.
+    The columns must never be null: for a join on `a <=> b`, Spark repartitions both sides by `coalesce(a, …)`.
     """
     keys = wanted.select(*by).hint("shuffle_hash")
     narrow = [narrowed(run, by, wanted) for run in runs]
-    # A semi-join puts the columns that it is by before the others; it does not where rows are gathered.
+    # A semi-join puts its join columns before the others, except where rows are gathered.
     return union_all([run.semi_join(keys, by).select(*columns) for run in side_by_side(narrow)])
 
 
 def found_with_nulls(runs: Sequence[Relation], by: Sequence[str], wanted: Relation) -> Relation:
-    """The same by columns that may be null: all tasks are sent what is wanted, which should be little."""
+    """Like `found`, by columns that may be null: `wanted` is broadcast, and should be small."""
     keys = wanted.select(*(f"{name} AS {name}_wanted" for name in by)).broadcast()
     same = " AND ".join(f"{name} <=> {name}_wanted" for name in by)
     return union_all([run.join(keys, same, "left_semi") for run in side_by_side(runs)])
 
 
 def narrowed(rows: Relation, by: Sequence[str], wanted: Relation) -> Relation:
-    """Of some rows those that are wanted by some columns, and maybe others: of what is in blocks the blocks that there
-    are wanted ones for, and all of the rest."""
+    """A superset of the rows whose values in the columns `by` occur in `wanted`: of rows in blocks only the blocks of
+    these values, and all other rows."""
     if not is_at_hand(wanted):
         return rows
     match rows:
@@ -52,7 +53,7 @@ def narrowed(rows: Relation, by: Sequence[str], wanted: Relation) -> Relation:
 
 
 def _passes_on(rows: Relation, by: Sequence[str]) -> bool:
-    """Whether the columns by which something is wanted are those of the relation's parts."""
+    """Whether the relation has the columns `by` unchanged from its parts."""
     match rows.op:
         case RelationOp.UNION | RelationOp.COALESCE | RelationOp.WHERE:
             return True
@@ -65,20 +66,20 @@ def _passes_on(rows: Relation, by: Sequence[str]) -> bool:
 
 
 def is_at_hand(rows: Relation) -> bool:
-    """Whether rows can be read twice for little: they are kept, or come of kept ones row by row."""
+    """Whether rows are cheap to read twice: they are kept, or computed from kept ones row by row."""
     return rows.op is RelationOp.KEPT or (rows.op in BY_ROW and all(map(is_at_hand, rows.parts)))
 
 
 def is_in_blocks(rows: Relation) -> bool:
-    """Whether some of the rows that are read lie in blocks."""
+    """Whether some of the rows that a relation reads are kept in blocks."""
     kept = [leaf.rows for leaf in rows.leaves if leaf.op is RelationOp.KEPT]
     each = (one for rows in kept for one in (rows.kept if isinstance(rows, Beside) else [rows]))
     return any(isinstance(one, Indexed) for one in each)
 
 
 def narrowed_side(state: Frame, key: Layout, change: Frame, change_key: Layout) -> Frame:
-    """The side of a join that is a state, without most of what the other side, a change, has no partner for. Each side
-    has its key as expressions of one type; nothing is done where those of the state are not what it lies by."""
+    """The state side of a join, without most of the rows that have no partner in the other side, a change. The keys of
+    both sides are expressions of the same types; a state that is not partitioned by its key is returned as it is."""
     if state.lies_by is None or [atom.sql for atom in atoms(key)] != [quote(name) for name in state.lies_by]:
         return state
     named = zip(atoms(change_key), state.lies_by, strict=True)

@@ -1,23 +1,25 @@
-"""The columns of a state that merge, and the one that marks what a batch has touched."""
+"""The columns of a state that merge, and the column that marks the rows touched by the last batch."""
 
 from __future__ import annotations
 
 import attrs
 
 TOUCHED = "touched"
-"""The column that marks a row: 1 where the last batch touched it, else 0. The rows of a change bring `MARK`.
+"""The column that marks a row: 1 if the last batch touched it, else 0. The rows of a change contain `MARK` in it.
 
-A mark and not the batch's number, so that the text of a plan is the same in each batch, and Spark compiles it once.
+It is a mark rather than the batch's number, so that the text of a plan is the same in each batch, and Spark compiles it
+once.
 """
 
 MARK = 2
-"""More than any mark of a state, so that `max(touched) = MARK` says whether the change has a row of the key."""
+"""A value greater than any mark in a state, so that `max(touched) = MARK` tells whether the change has a row of the
+key."""
 
 
 @attrs.frozen
 class Measure:
-    """A column that merges: its name and the aggregate function over it. One that is rounded is 0 unless there is
-    something in it, which a condition says."""
+    """A column that merges: its name and the aggregate function over it. `held`, for a column that is rounded, is the
+    condition under which it has a value; otherwise it is set to 0."""
 
     name: str
     merge: str
@@ -25,10 +27,10 @@ class Measure:
 
 
 def mark() -> Measure:
-    """The measure that marks the rows that a merge touches, and clears the marks of the merge before."""
+    """The measure that marks the rows touched by a merge, and clears the marks of the previous merge."""
     return Measure(TOUCHED, f"CAST(max({TOUCHED}) = {MARK} AS INT)")
 
 
 def mark_too() -> Measure:
-    """The measure that marks the rows that a merge touches, besides those that are marked."""
+    """The measure that marks the rows touched by a merge, and keeps the marks that are set."""
     return Measure(TOUCHED, f"CAST(max({TOUCHED}) > 0 AS INT)")

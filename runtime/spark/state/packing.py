@@ -15,19 +15,19 @@ from mrql.runtime.spark.state.compaction import Policy
 from mrql.runtime.spark.state.run import Gathered, Indexed, Run
 
 GATHERED_MIN_ROWS_PER_KEY = 4
-"""Rows are gathered where there are so many for each key, on average."""
+"""The least average number of rows per key for which rows are gathered."""
 
 GATHERED_MAX_KEYS = 200_000
-"""They are not where they can be in blocks and have more keys than this: a batch goes over all keys that are gathered,
-and of what is in blocks to its own."""
+"""Rows that can be kept in blocks are not gathered if they have more keys than this: a batch reads all gathered keys,
+but only its own blocks."""
 
 TOGETHER_MAX_ROWS_PER_KEY = 100_000
-"""They are not, and neither are they in blocks, where one key has more than so many: these would be one array, which no
-task can share with another."""
+"""Rows are neither gathered nor kept in blocks if one key has more rows than this: these would be one array, which only
+one task can process."""
 
 
 class RunLayout(Enum):
-    """How the rows of a large run are kept."""
+    """The layout in which the rows of a large run are kept."""
 
     BLOCKS = "blocks"
     ROWS = "rows"
@@ -35,11 +35,11 @@ class RunLayout(Enum):
 
 
 def better_layout(run: Run, rows: int, policy: Policy) -> RunLayout | None:
-    """A better layout than that in which a run of about so many rows is kept; None where there is none."""
+    """The layout that is better than the present one for a run of about `rows` rows; None if there is none."""
     if run.is_packed or not isinstance(run.kept, Checkpoint):
         return None
     if run.shape is not None and policy.blocks_min_rows is not None:
-        # Rows with bags in them take longer to read than to find.
+        # Rows that contain bags take longer to read than to look up.
         if rows > policy.blocks_min_rows or (policy.row_by_row and not run.is_flat):
             return RunLayout.BLOCKS
         if policy.row_by_row:
@@ -49,23 +49,25 @@ def better_layout(run: Run, rows: int, policy: Policy) -> RunLayout | None:
 
 @attrs.frozen
 class Packing:
-    """The ways to keep the rows of a run that may be large, none of them computed yet."""
+    """The candidate layouts for the rows of a run, none of them computed yet."""
 
     run: Run
     plain: jvm.ColumnarRows | Indexed | Checkpoint
-    """Rows as they are."""
+    """The rows without gathering."""
     gathered: Gathered | None
-    """Where they may be gathered by a key."""
+    """The rows gathered by key, if they may be."""
     apart: jvm.ColumnarRows | Checkpoint | None = None
-    """Where they would be in blocks, and may have too many rows of a key for that."""
+    """The layout that replaces blocks if a key has too many rows; None if `plain` is not in blocks, or there is no
+    gathering."""
     keys: Any = None
-    """Spark's handle of a row for each key then."""
+    """Spark's handle of one row for each key, if the rows may be gathered."""
     crowded: Any = None
-    """That of the keys that have too many rows."""
+    """Spark's handle of the keys that have too many rows, likewise."""
 
     @staticmethod
     def of(run: Run, plain: jvm.ColumnarRows | Indexed | Checkpoint, gathering: Gathering | None) -> Packing:
-        """The rows of a checkpoint, in one way, or maybe gathered. Without a gathering a key has one row."""
+        """The candidates for the rows of a checkpoint: `plain`, and gathered if there is a `gathering`. Without one,
+        the number of rows per key is not looked at."""
         if gathering is None:
             return Packing(run, plain, None)
         counts = run.relation.aggregate(gathering.by, ["count(1) AS n"])
@@ -76,7 +78,7 @@ class Packing:
         return Packing(run, plain, Gathered.of(run, gathering), apart, keys, crowded)
 
     def compute(self, tasks: int) -> Run:
-        """Computes the rows, in so many tasks at most, and keeps them in the better way."""
+        """Computes the rows in at most `tasks` tasks, and keeps them in the best of the layouts."""
         rows = jvm.compute(self.run.rdd, tasks)
         best = self._best(rows, tasks)
         for other in self._ways:
@@ -100,7 +102,7 @@ class Packing:
         return (way for way in (self.plain, self.gathered, self.apart) if way is not None)
 
     def free(self) -> None:
-        """Frees what was computed."""
+        """Frees all candidates."""
         for way in self._ways:
             way.free()
 

@@ -1,9 +1,9 @@
-"""Runs, of which a state is made: rows that are kept, and freed; large ones by columns, gathered by key, or in blocks.
+"""Runs, of which a state consists: rows that are kept until they are freed, large ones in a layout of their own.
 
-Where many rows have one key, as those of a join's input do, they are gathered: a row for each key, with all else in an
-array. A change looks up each of its keys once, and the rows of all other keys are not looked at; a join of a million
-rows with a hundred for each key takes a third of the time. Other large runs in which batches look something up are kept
-in blocks (`block_index.py`). Any other is kept by columns, compressed: a tenth of the memory.
+Where many rows share a key, as in a join's input, they are gathered: one row for each key, with the other columns in an
+array. A change looks up each of its keys once, and the rows of all other keys are not read; a join of a million rows, a
+hundred for each key, takes a third of the time. Other large runs in which batches look up rows are kept in blocks
+(`block_index.py`), or row by row. All others are kept by columns, compressed: a tenth of the memory.
 """
 
 from __future__ import annotations
@@ -31,30 +31,31 @@ class Run:
     kept: Checkpoint | jvm.ColumnarRows | Gathered | Indexed
     rows: int | None = None
     is_packed: bool = False
-    """Whether there is no better way to keep it."""
+    """Whether it has been packed (`packing.py`)."""
 
     @staticmethod
     def of(plans: Plans, rows: Relation, beside: Sequence[Run] = ()) -> Run:
-        """A run that is computed with the next action that reads it; it will be about as large as those `beside` it."""
+        """A run that is computed by the next action that reads it. Its size is estimated as that of the runs `beside`
+        together."""
         small = sum(run.rows or 0 for run in beside) < compaction.AS_BYTES_MAX_ROWS
         return Run(plans, plans.checkpoint(rows, small=small))
 
     @staticmethod
     def by_columns(plans: Plans, rows: Relation) -> Run:
-        """A large run, which is computed at once and kept by columns."""
+        """A large run, computed at once and kept by columns."""
         columnar = jvm.ColumnarRows.of(rows.dataframe(plans.spark), in_one=rows.in_one)
         columnar.compute(plans.spark.sparkContext.defaultParallelism)
         return Run(plans, columnar, columnar.count())
 
     @property
     def rdd(self) -> Any:
-        """Spark's handle of the rows; those of a large run that is packed have none."""
+        """Spark's handle of the rows, for a run kept as a checkpoint."""
         assert isinstance(self.kept, Checkpoint)
         return self.kept.rdd
 
     @property
     def handle(self) -> Any:
-        """Spark's handle of what is kept."""
+        """Spark's handle of what is kept, in any layout."""
         match self.kept:
             case jvm.ColumnarRows(_, buffers):
                 return buffers
@@ -65,18 +66,18 @@ class Run:
 
     @property
     def spark(self) -> SparkSession:
-        """The session that keeps them."""
+        """The session that keeps the rows."""
         return self.plans.spark
 
     @property
     def signature(self) -> str:
-        """The columns and the partitioning of rows that are not packed."""
+        """The columns and the partitioning, for a run kept as a checkpoint."""
         assert isinstance(self.kept, Checkpoint)
         return self.kept.shape.signature
 
     @property
     def shape(self) -> jvm.RowShape | None:
-        """The same as Spark has it, where it says of each row which partition it is in."""
+        """The columns and the partitioning in Spark's form; None unless the partitioning is known to be by key."""
         return self.kept.shape if isinstance(self.kept, Checkpoint) and self.kept.shape.is_by_key else None
 
     @cached_property
@@ -90,7 +91,7 @@ class Run:
 
     @cached_property
     def relation(self) -> Relation:
-        """The rows, to be read. Those kept by columns stay for many batches, and so are a part of the plans."""
+        """The rows as a relation. Those kept by columns stay for many batches, and so enter plans as a static table."""
         if isinstance(self.kept, Gathered):
             return self.kept.relation
         if isinstance(self.kept, Indexed):
@@ -110,30 +111,30 @@ class Run:
 
 @attrs.frozen
 class Gathered:
-    """Rows that are kept in one row for each key."""
+    """Rows that are gathered into one row for each key."""
 
     keys: Run
-    """These rows."""
+    """The gathered rows."""
     gathering: Gathering
 
     @staticmethod
     def of(run: Run, gathering: Gathering) -> Gathered:
-        """The rows of a run, to be kept when they are computed."""
+        """The rows of a run, gathered when they are computed."""
         checkpoint = run.plans.checkpoint(run.relation.gathered(gathering), small=False)
         return Gathered(Run(run.plans, checkpoint), gathering)
 
     @property
     def rdd(self) -> Any:
-        """Spark's handle of what is kept."""
+        """Spark's handle of the gathered rows."""
         return self.keys.rdd
 
     @property
     def relation(self) -> Relation:
-        """The rows as they were before."""
+        """The original rows, opened again."""
         return self.keys.relation.opened(self.gathering)
 
     def compute(self, tasks: int) -> None:
-        """Computes the rows, in so many tasks at most."""
+        """Computes the rows in at most `tasks` tasks."""
         jvm.compute(self.rdd, tasks)
 
     def free(self) -> None:
@@ -143,7 +144,7 @@ class Gathered:
 
 @attrs.define(eq=False, slots=False)
 class Indexed(PartitionedRows):
-    """Rows that are kept in blocks, as they are when all of them are opened."""
+    """Rows that are kept in blocks; as `PartitionedRows`, all of them, opened."""
 
     kept: Run
     """A row for each shelf of blocks."""
@@ -151,18 +152,18 @@ class Indexed(PartitionedRows):
 
     @staticmethod
     def of(plans: Plans, rows: Relation, blocks: Blocks) -> Indexed:
-        """The rows of a relation, to be kept when they are computed."""
+        """The rows of a relation, put in blocks when they are computed."""
         kept = Run(plans, plans.checkpoint(blocks.closed(rows, plans), small=False))
         return Indexed(plans, blocks.opened(kept.relation), blocks.names, blocks.partitions, kept, blocks)
 
     def found(self, wanted: Relation) -> Relation:
-        """The rows of all blocks in which there may be some that are wanted."""
+        """The rows of all blocks that may contain wanted rows."""
         addresses = self.blocks.addressed(self.blocks.keys(wanted), self.plans)
         found = self.blocks.found(self.kept.relation, addresses)
         return Relation.kept(PartitionedRows(self.plans, found, self.by, self.partitions))
 
     def compute(self, tasks: int) -> None:
-        """Computes the blocks, in so many tasks at most."""
+        """Computes the blocks in at most `tasks` tasks."""
         jvm.compute(self.kept.rdd, tasks)
 
     def free(self) -> None:

@@ -1,12 +1,12 @@
 """States on Spark: flat tables, kept as partitioned runs, merged by moving only the change.
 
 A *table* has key columns, a partitioning, and measures that merge. Its rows are held as *runs*, each partitioned in the
-same way and cut off from its history by a local checkpoint. Merging is
+same way and cut off from its lineage by a local checkpoint. Merging is
 
     run ∪ … ∪ Δ, grouped by key, measures merged with ⊕
 
 whose plan has no Exchange above the runs: Spark keeps the common partitioning of a union (≥ 4.1), so only Δ is moved.
-What a batch has touched is looked up in the runs by a semi-join, of which again only the batch's side is moved.
+The keys that a batch has touched are looked up in the runs by a semi-join, which again moves only the batch's side.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 NEVER = -1
-"""The number of no step."""
+"""A step number that no step has."""
 
 
 @attrs.define(eq=False)
@@ -47,43 +47,44 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
     plans: Plans
     schema: TableSchema
     changed_in: int = 0
-    """The number of the stage's step that has changed it last."""
+    """The number of the stage's step that last changed it."""
     shrinks: bool = False
-    """Whether a change may have taken something back, so that there may be rows that are not alive."""
+    """Whether a change may have deleted something, so that some rows may not be alive."""
     access: Access = Access.ONCE
     """How a batch reads and changes it."""
     is_passing: bool = False
-    """Whether a batch is likely to merge all rows, so that it is not worth the while to pack them."""
+    """Whether a batch is likely to merge all rows, so that packing them does not pay."""
     merged_whole_for: int = 0
-    """So many batches more are merged whole, unless the table becomes large: one before them has touched much."""
+    """The number of batches that are still merged whole, unless the table becomes large, because one before them has
+    touched many rows."""
     runs: list[Run] = attrs.Factory(list)
     batch: TableBatch = attrs.Factory(TableBatch)
     """The last batch."""
     appended: Run | None = None
-    """What the last change has added; None if it was merged with all the rest."""
+    """The run added by the last change; None if the change was merged with all other rows."""
     merging: Merging | None = None
     log: ChangeLog = attrs.Factory(ChangeLog)
 
     @property
     def in_steps(self) -> bool:
-        """Whether the steps of a batch look things up in it, again and again."""
+        """Whether the steps of a batch look up rows in it repeatedly."""
         return Access.STEPS in self.access
 
     @property
     def policy(self) -> compaction.Policy:
-        """When its runs are merged, and how large ones are kept."""
+        """When its runs are merged, and how large runs are kept."""
         return compaction.policy(self.access)
 
     @property
     def about_rows(self) -> int | None:
-        """How many rows it has, or had before a batch that is not computed yet; None where none were."""
+        """The number of its rows, or of those before a batch that is not computed yet; None if there were none."""
         if all(run.rows is not None for run in self.runs):
             return _rows(self.runs)
         return _rows([*self.runs, *self.batch.replaced]) or None
 
     @property
     def is_large(self) -> bool:
-        """Whether it is worth a query more, or a job, not to touch all rows in a batch, or in each step of one."""
+        """Whether an additional query, or job, pays if a batch, or each step of one, then need not read all rows."""
         return _rows(self.runs) > self.policy.large_min_rows
 
     # --- reading ------------------------------------------------------------------------------
@@ -94,44 +95,45 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         return [run.relation for run in self.runs]
 
     def rows(self, but: Run | None = None) -> Relation | None:
-        """All rows but those of one run, those of equal keys not merged; None when there are none."""
+        """All rows but those of one run, rows with equal keys not merged; None if there are no runs."""
         runs = [run.relation for run in self.runs if run is not but]
         return united(runs) if runs else None
 
     def merged(self, parts: Sequence[Relation], *, whole: bool = True, further: bool = False) -> Relation:
-        """Rows of equal keys in one row; those that are not alive are gone, if the parts are the `whole` of the table.
+        """The rows of all parts, those with equal keys merged into one. If the parts are the `whole` of a table that
+        shrinks, rows that are not alive are dropped.
 
-        In a part of the whole, a row that is not alive is a change: it takes away what the others have.
+        In a part of the whole, a row that is not alive is a change that cancels what other parts have.
         """
         return self.schema.merged(parts, shrunk=self.shrinks and whole, further=further)
 
     def current(self, runs: Sequence[Relation]) -> Relation:
-        """The rows of some runs, those of equal keys merged."""
+        """The rows of some runs, those with equal keys merged."""
         return runs[0] if len(runs) == 1 else self.merged(runs)
 
     def scan(self) -> Relation | None:
-        """All rows, those of equal keys merged; None when there are none."""
+        """All rows, those with equal keys merged; None if there are none."""
         return self.current(self.relations) if self.runs else None
 
     def lookup(self, keys: Relation) -> Relation | None:
-        """The rows that are where some others are, by the columns of the partitioning, which must never be null; those
-        of equal keys not merged. None when there are none."""
+        """The rows whose partitioning columns, which must never be null, have values that occur in `keys`; rows with
+        equal keys are not merged. None if there are no runs."""
         return self.schema.lookup(self.relations, keys)
 
     # --- changing -----------------------------------------------------------------------------
 
     def partitioned(self, changes: Relation) -> Relation:
-        """A change, moved to where the rows of its keys are.
+        """A change, partitioned like the runs.
 
-        Whatever its rows were partitioned by before would do to merge them by themselves, and then the state would be
-        moved to where they are. Where they are in place already, Spark leaves out the exchange.
+        Spark could merge its rows under any partitioning that they had before, and would then move the state to them.
+        If they are in place already, Spark omits the exchange.
         """
         return self.plans.moved(changes, self.schema.partition_by) if self.schema.partition_by else changes
 
     def update(self, changes: Relation, *, by_key: bool = False) -> None:
-        """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own, and to
-        one between by what batches have touched of it. All steps of a batch do it alike. The change may have one row
-        `by_key` already."""
+        """Adds a partitioned change: merged into a small table, appended to a large one as a run, and to one in between
+        by how much of it recent batches have touched. All steps of a batch do the same. `by_key` says that the change
+        has one row for each key already."""
         if self.batch.by_runs is None:
             self.batch.by_runs = self._is_looked_up()
         if self.batch.by_runs:
@@ -145,7 +147,7 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         return rows > (policy.looked_up_min_rows if few_touched else policy.merged_whole_max_rows)
 
     def _note_touched(self) -> None:
-        """Learns of a batch that is over whether batches touch few of the rows."""
+        """Updates `merged_whole_for` after a batch, by whether it has touched few of the rows."""
         if self.batch.by_runs is False:
             self.merged_whole_for = max(0, self.merged_whole_for - 1)
         elif self.batch.by_runs and _rows(self.batch.added) * compaction.FEW_TOUCHED_MIN_RATIO > _rows(self.runs):
@@ -164,23 +166,24 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         self.runs, self.batch.added, self.batch.merged, self.appended = [run], [], True, None
 
     def replace(self, rows: Relation) -> None:
-        """Puts rows in the place of all that there are."""
+        """Replaces all rows by others."""
         self.wait_for_merged()
         self.batch.replaced += [*self.runs, *self._log_only()]
         self.log.note(None)
         self.runs, self.appended = [Run.of(self.plans, rows, self.runs)], None
 
     def begin_with(self, rows: Relation, beside: Sequence[Run]) -> None:
-        """Puts partitioned rows, about as many as those of some runs, into a table that has none: a batch adds them."""
+        """Fills an empty table with partitioned rows, about as many as the runs `beside` have; they count as added by
+        the batch."""
         run = Run.of(self.plans, rows, beside)
         self.runs, self.batch.added = [run], [run]
 
     def append(self, changes: Relation, *, as_it_is: bool = False) -> Run:
         """Adds a partitioned change as a run of its own, and returns the run.
 
-        What further steps of a batch add stays in a few runs that are merged with one another alone: so the steps have
-        few plans between them. A change to a table that has rows may be added `as_it_is`, if whoever reads it merges
-        rows of equal keys anyway.
+        The runs added by the steps of a batch are kept few by merging them with one another alone, so that the steps
+        need few different plans. A change to a table that has rows may be added `as_it_is`, if its readers merge rows
+        with equal keys anyway.
         """
         if not self.batch.added:
             self.compact()
@@ -198,16 +201,16 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         return run
 
     def compact(self) -> None:
-        """Merges the last runs, where that is due and does not take long."""
+        """Merges the last runs if that is due and they have few enough rows to wait for it."""
         due = self._due()
         if due and _rows(due) <= compaction.WAITED_FOR_MAX_ROWS:
             self._replace(due, Run.of(self.plans, self._compacted(due), due))
 
     def merge_aside(self, aside: compaction.BackgroundCompaction) -> None:
-        """Starts to merge the last runs beside the batches, where that is due and takes long.
+        """Starts to merge the last runs in the background, if that is due and they are large.
 
-        What comes of it is packed; so is a run that was as large from the start. What the first batch has left is made
-        one run, and waited for: that batch took longer, and those after it need not share the cores.
+        The result is packed; so is a run that was as large from the start. The runs of the first batch are merged into
+        one, which is waited for: that batch took longer anyway, and later ones need not share the cores.
         """
         if self.merging is not None or self.is_passing:
             return
@@ -225,7 +228,8 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
             self.take_merged()
 
     def note_gone_over(self) -> None:
-        """Notes that a batch reads all of it: from then on it is not kept in blocks, which take longer to read."""
+        """Notes that a batch reads the whole table. If it has runs in blocks, which take longer to read, `LOOKED_UP` is
+        removed from its access."""
         if any(isinstance(run.kept, Indexed) for run in self.runs):
             self.access &= ~Access.LOOKED_UP
 
@@ -236,7 +240,7 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         return packing.compute(tasks)
 
     def _packing(self, run: Run, rows: int) -> Packing | None:
-        """How a run of about so many rows is packed, if there is a better way to keep it."""
+        """How a run of about `rows` rows is packed; None if no layout is better than the present one."""
         match better_layout(run, rows, self.policy):
             case RunLayout.BLOCKS:
                 partitions = run.rdd.getNumPartitions()
@@ -250,7 +254,8 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
                 return None
 
     def _to_be_packed(self) -> list[Run]:
-        """A large run that is not packed, but should be, or is packed in blocks, and should not be."""
+        """One run at most: a run in blocks that should not be, or else a large run for which there is a better
+        layout."""
         policy = self.policy
         wrong = [run for run in self.runs if isinstance(run.kept, Indexed) and policy.blocks_min_rows is None]
         if wrong:
@@ -259,13 +264,13 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         return next(([run] for run, n in rows if n > policy.packed_min_rows and better_layout(run, n, policy)), [])
 
     def take_merged(self) -> None:
-        """Puts what was merged beside the batches in the place of its runs, if it is finished."""
+        """Replaces the runs that were merged in the background by the result, if it is finished."""
         if self.merging is not None and self.merging.made.done():
             self.wait_for_merged()
 
     def wait_for_merged(self) -> None:
-        """The same, once it is finished. Where it has failed, or somebody has cancelled all of Spark's jobs, the runs
-        stay as they are: they are all there, and will be merged another time."""
+        """Waits for the merge in the background, and replaces its runs by the result. If it has failed, or all of
+        Spark's jobs were cancelled, the runs stay as they are: they are complete, and will be merged another time."""
         if self.merging is not None:
             merging, self.merging = self.merging, None
             try:
@@ -292,12 +297,12 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
         self.runs[start : start + len(runs)] = [merged]
 
     def repartitioned(self) -> Run:
-        """All rows, moved to as many partitions as rows are moved to now, as a run that is to be computed."""
+        """All rows, repartitioned under the current settings, as a run to be computed."""
         return Run.of(self.plans, self.partitioned(self.merged(self.relations)), self.runs)
 
     def put(self, run: Run) -> None:
-        """Puts a run in the place of all others, which can be read until the next batch is committed. No batch has
-        touched it; what a batch adds is told apart from it."""
+        """Replaces all runs by one; they can be read until the next batch is committed. The new run counts as neither
+        changed nor added by a batch."""
         self.batch.replaced += [*self.runs, *self._log_only()]
         self.log.forget()
         self.runs, self.batch.added, self.changed_in = [run], [], NEVER
@@ -306,62 +311,62 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
     # --- maintenance --------------------------------------------------------------------------
 
     def touched(self) -> Any:
-        """Spark's handle of the rows that the last change touched."""
+        """Spark's handle of the rows touched by the last change."""
         if self.appended is not None:
             return self.appended.rdd
         return self.plans.rdd(self.runs[0].relation.where(f"{TOUCHED} = 1"))
 
     def uncomputed(self) -> list[Run]:
-        """The runs that no action has computed yet, those included that have been replaced already."""
+        """The runs that no action has computed yet, including those that have been replaced."""
         return [run for run in self.all_runs() if run.rows is None]
 
     def all_runs(self) -> list[Run]:
-        """The runs, those included that have been replaced already."""
+        """The runs, including those that have been replaced, and a change that is kept separately."""
         return [*self.runs, *self.batch.replaced, *self._log_only()]
 
     def merged_aside(self) -> list[Run]:
-        """The run that was merged beside the batches, and has not taken the place of its runs yet."""
+        """The run that was merged in the background and has not replaced its runs yet, if there is one."""
         merging = self.merging
         return [merging.made.result()] if merging is not None and merging.made.done() else []
 
     def saved(self, *, logged: bool) -> None:
-        """Notes that the changes so far are written down; and whether the next one will be asked for by itself."""
+        """Notes that the changes so far are written; `logged` says whether the next one is to be kept separately."""
         for run in self._log_only():
             run.free()
         self.log.written(wanted=logged)
 
     def _log_only(self) -> list[Run]:
-        """The change that is kept beside the runs that it was merged into."""
+        """The change that is kept separately from the run that it was merged into, if there is one."""
         return [] if self.log.last is None or self.log.last is self.appended else [self.log.last]
 
     def begin(self) -> list[Run]:
-        """Begins a batch; returns what the one before has replaced, which can still be read until this one is
+        """Begins a batch; returns the runs replaced by the one before, which can still be read until this one is
         committed."""
         replaced = self.batch.replaced
         self.take_merged()
-        # What was merged beside the batches takes the place of its runs now, and these are read no longer than those.
+        # A run merged in the background replaces its runs now, and these need be read no longer than the others.
         replaced = [*replaced, *(run for run in self.batch.replaced if run not in replaced)]
         self._note_touched()
         self.batch = TableBatch(self.snapshot())
         return replaced
 
     def rollback(self) -> list[Run]:
-        """Goes back to the runs before the batch; returns those that are to be freed."""
+        """Restores the runs before the batch; returns those that are to be freed."""
         return self.restore(self.batch.begun_with)
 
     def snapshot(self) -> tuple[Run, ...]:
-        """The runs that there are. They never change, and can be read until the batch after the one that replaces them
-        is committed."""
+        """The current runs. They never change, and can be read until the batch after the one that replaces them is
+        committed."""
         return tuple(self.runs)
 
     def restore(self, snapshot: tuple[Run, ...]) -> list[Run]:
-        """Goes back to some runs; returns those that came after them, computed or not, which are to be freed. Nothing
-        is asked of Spark: before anything is, all tables have gone back."""
+        """Restores the runs of a snapshot; returns the runs made since, computed or not, which are to be freed. It does
+        not call Spark: all tables are restored before anything does."""
         given_up = [run for run in self.all_runs() if run not in snapshot]
         self.runs, self.batch = list(snapshot), TableBatch(snapshot)
         self.log.forget()
         if self.merging is not None and not {*self.merging.runs} <= {*snapshot}:
-            # What came after them is in it.
+            # It contains runs made since the snapshot.
             self.merging.give_up()
             self.merging = None
         return given_up
@@ -375,7 +380,7 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
 
 
 def known_sum(counts: Iterable[int | None]) -> int | None:
-    """The sum of some numbers; None where one is not known."""
+    """The sum of some counts; None if one is not known."""
     known = [*counts]
     return None if None in known else sum(count or 0 for count in known)
 

@@ -1,4 +1,4 @@
-"""What is being done to a table: by a batch, and beside the batches."""
+"""What a batch has done to a table, and the merging of runs in the background."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ class TableBatch:
     """What one batch has done to a table."""
 
     begun_with: tuple[Run, ...] = ()
-    """The runs that there were before it."""
+    """The runs before it."""
     added: list[Run] = attrs.Factory(list)
     """The runs that it has added."""
     replaced: list[Run] = attrs.Factory(list)
-    """Those that it has merged into others, which can be read until the next one is committed."""
+    """The runs that it has merged into others; they can be read until the next batch is committed."""
     by_runs: bool | None = None
-    """Whether its steps add runs, and are not merged with all the rest; None before the first."""
+    """Whether its steps add runs, rather than merge with all other rows; None before the first step."""
     merged: bool = False
-    """Whether it was merged with all the rest: what it does after that is another step of it."""
+    """Whether it has been merged with all other rows: a merge after that is a further step of it."""
 
 
 @attrs.frozen
 class Merging:
-    """Runs that are being merged beside the batches."""
+    """Runs that are being merged in the background."""
 
     runs: tuple[Run, ...]
     merged: Run
     packing: Packing | None
-    """The ways to keep what they are merged into, where it is not kept as it is."""
+    """The candidate layouts for the merged run; None if it is kept as it is."""
     made: Future[Run]
     """The run that will take their place."""
 
     @property
     def is_passing(self) -> bool:
-        """Whether what they are merged into is needed until then, and no longer."""
+        """Whether `merged` is needed only until the run that replaces it is made."""
         return self.packing is not None and self.merged not in self.runs
 
     def give_up(self) -> None:
-        """Frees what is made, once nothing makes it any more; nobody waits for that."""
+        """Frees the result once its computation has ended, without waiting for that."""
         self.made.add_done_callback(lambda _: self.free())
 
     def free(self) -> None:
-        """Frees what was made. Where Spark has ended there is nothing."""
+        """Frees the result. If Spark has ended, there is nothing to free."""
         with unless_stopped():
             if self.packing is not None:
                 self.packing.free()

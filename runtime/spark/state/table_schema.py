@@ -1,4 +1,4 @@
-"""What the rows of a state are: their columns, how those of equal keys merge, and how they are found."""
+"""The schema of a state: its columns, how rows with equal keys merge, and how rows are looked up."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from mrql.runtime.spark.state.measures import MARK, TOUCHED, Measure, mark_too
 class TableSchema:
     """The columns of a table, and the merge of its measures.
 
-    A *marked* table says of each row whether the last batch touched it, and keeps what that batch has emptied until the
-    next one: so the touched keys, old and new, can be read off the state.
+    A *marked* table records for each row whether the last batch touched it, and keeps the rows that this batch has
+    emptied until the next one: so the touched keys, old and new, can be read from the state.
     """
 
     keys: tuple[str, ...]
     partition_by: tuple[str, ...]
-    """The keys by whose hash rows lie in partitions."""
+    """The keys by whose hash rows are partitioned."""
     measures: tuple[Measure, ...]
     alive: str
-    """The condition under which a merged row is there."""
+    """The condition under which a merged row exists."""
     numbers: tuple[str, ...] = ()
     """Keys that are doubles or floats, and never missing."""
     marked: bool = False
     gathers: bool = True
-    """Whether many rows may lie by one key, so that they could be gathered."""
+    """Whether many rows may have the same values of `partition_by`, so that they could be gathered."""
 
     @classmethod
     def weighted(
@@ -41,7 +41,7 @@ class TableSchema:
         numbers: tuple[str, ...] = (),
         gathers: bool = True,
     ) -> TableSchema:
-        """Rows with a weight `w`: equal rows are one, which is there while its weight is not 0."""
+        """A table of rows with a weight `w`: equal rows merge into one, which exists while its weight is not 0."""
         return cls(columns, partition_by or columns, (Measure("w", "sum(w)"),), "w <> 0", numbers, gathers=gathers)
 
     @property
@@ -50,28 +50,29 @@ class TableSchema:
 
     @property
     def added_up(self) -> list[str]:
-        """The measures of some rows of a change added up."""
+        """The measures of a change, added up over its rows, in SQL."""
         merges = (f"{measure.merge} AS {measure.name}" for measure in self.measures if measure.name != TOUCHED)
         return [*merges, *([f"{MARK} AS {TOUCHED}"] if self.marked else [])]
 
     def merged(self, parts: Sequence[Relation], *, shrunk: bool, further: bool = False) -> Relation:
-        """Rows of equal keys in one row. Where the table has `shrunk`, those that are not alive are gone.
+        """The rows of all parts, those with equal keys merged into one. If the table has `shrunk`, rows that are
+        neither alive nor marked are dropped.
 
-        In a `further` step of a batch, what its steps before have touched stays marked.
+        In a `further` step of a batch, rows touched by its earlier steps stay marked.
         """
         measures = [mark_too() if further and measure.name == TOUCHED else measure for measure in self.measures]
         merges = [f"{measure.merge} AS {measure.name}" for measure in measures]
         rows = self._by_key(union_all(parts), merges)
         if not shrunk:
             return rows
-        # Of a total, and of what a batch has emptied, there is a row.
+        # A total, or a key that the batch has emptied, keeps its row, of which rounded measures are set to 0.
         left = self.emptied(rows) if self.marked else rows
         return left.where(f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive)
 
     def merged_into(self, base: Relation, changes: Sequence[Relation], *, shrunk: bool) -> Relation:
-        """The same of rows of which `base` has one for each key: only those are merged that there are changes for.
+        """Like `merged`, where `base` has one row for each key: only rows that the changes touch are merged.
 
-        To look each row up in a few is less than to find each a place among all.
+        Looking up each row in a few others takes less time than grouping all rows.
         """
         keys = union_all(changes).select(*self.partition_by).hint("shuffle_hash")
         untouched = base.anti_join(keys, self.partition_by).select(*self.columns)
@@ -79,16 +80,16 @@ class TableSchema:
         return union_all([untouched, self.merged([touched, *changes], shrunk=shrunk).select(*self.columns)])
 
     def emptied(self, rows: Relation) -> Relation:
-        """All rows of a table with nothing left of what there are no rows behind."""
+        """All rows of a table, with 0 for each measure whose condition `held` is not true."""
         if all(measure.held is None for measure in self.measures):
             return rows
         kept = {m.name: m.name if m.held is None else f"if({m.held}, {m.name}, 0) AS {m.name}" for m in self.measures}
         return rows.select(*(kept.get(name, name) for name in self.columns))
 
     def _by_key(self, rows: Relation, merges: Sequence[str]) -> Relation:
-        """One row for each key. By a double Spark groups in two steps, because of −0.0; by its hash it does so in one.
+        """One row for each key. Spark groups by a double in two steps, because of −0.0, but by its hash in one.
 
-        A hash of 64 bits is another one for each number, but for 0.0 and −0.0: `xxhash64` of one can be undone.
+        A 64-bit hash differs for any two numbers other than 0.0 and −0.0, since `xxhash64` of one number is invertible.
         """
         if not self.numbers:
             return rows.aggregate(self.keys, merges)
@@ -97,9 +98,10 @@ class TableSchema:
         return rows.aggregate(keys, [*values, *merges]).select(*self.columns)
 
     def lookup(self, runs: Sequence[Relation], wanted: Relation, *, with_nulls: bool = False) -> Relation | None:
-        """The rows of some runs that are where `wanted` has rows, by the columns of the partitioning; not merged.
+        """The rows of some runs whose values of `partition_by` occur in `wanted`, not merged; None if there are no
+        runs.
 
-        Those must never be null, or `with_nulls` said.
+        The values must never be null, unless `with_nulls` is set.
         """
         if not runs:
             return None
@@ -108,13 +110,14 @@ class TableSchema:
         return found(runs, self.partition_by, wanted, self.columns)
 
     def as_it_is(self, changes: Relation) -> Relation:
-        """A change as the rows of a run, marked as those are that a merge has touched."""
+        """A change as the rows of a run, marked like the rows that a merge has touched."""
         columns = (f"1 AS {name}" if name == TOUCHED else name for name in self.columns)
         return changes.select(*columns) if self.marked else changes
 
     @property
     def gathering(self) -> Gathering | None:
-        """How large runs may be gathered: by what they lie by, where a row has more of a key than that."""
+        """How large runs may be gathered: by `partition_by`, if that is a proper part of the keys and the table
+        `gathers`."""
         if not self.gathers or not self.partition_by or not {*self.partition_by} < {*self.keys}:
             return None
         others = tuple(name for name in self.columns if name not in self.partition_by)

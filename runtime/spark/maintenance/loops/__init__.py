@@ -1,1 +1,1 @@
-"""Loops on Spark: steps whose changes go round, what is fed back to them, and what of them is kept back."""
+"""Loops on Spark: the iteration of steps, the changes that are fed back to them, and those that are held back."""

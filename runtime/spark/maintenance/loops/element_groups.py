@@ -1,8 +1,8 @@
 """Elements that are alike but for their numbers, as rows on Spark: which of them differ, and by how much.
 
-What differs lies in groups of elements that are alike (`residual.py`), each with those that are new, those that are
-gone, and how far these are from those. All rows lie by what makes them alike, so that a group is compared where it is:
-one aggregation finds how far its new elements are from its old ones.
+A difference is divided into groups of elements that are alike (`residual.py`), each with its new elements, its old
+ones, and how far they are apart. All rows are partitioned by what makes them alike, so that a group is compared in
+place: one aggregation finds how far its new elements are from its old ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mrql.runtime.spark.state.table_schema import TableSchema
 INFINITE = "CAST('Infinity' AS DOUBLE)"
 
 RESIDUAL = ("max(difference) AS change", "count(1) AS groups", "sum(distance) AS distance")
-"""How far some groups are from what they were, as measures over them."""
+"""How far groups are from what they were, as aggregates over them."""
 
 
 @attrs.frozen(slots=False)
@@ -40,12 +40,12 @@ class ElementGroups:
 
     @cached_property
     def by(self) -> tuple[str, ...]:
-        """The columns by which elements are alike: all but the numbers. Which of these are missing is one of them."""
+        """The columns by which elements are alike: all but the numbers. Some say which of the numbers are missing."""
         return tuple(name for name in self.keys.names if name not in self.numbers)
 
     @cached_property
     def lie_by(self) -> tuple[str, ...]:
-        """Those of them that rows lie by: none tells of a number, unless there is nothing else."""
+        """Those of them that rows are partitioned by: none tells of a number, unless there is nothing else."""
         return self.keys.in_common or self.by
 
     @cached_property
@@ -53,9 +53,9 @@ class ElementGroups:
         return self.keys.set_apart
 
     def are_told_by(self, key: Keys, value: Layout) -> bool:
-        """Whether what makes elements of a layout alike is just the key of a state, from which they are made.
+        """Whether what makes elements of a layout alike is exactly the key of the state that they are made from.
 
-        Of elements that are numbers and nothing else it is not: which of them are missing is no part of any key.
+        For elements of numbers only it is not: which of them are missing is no part of any key.
         """
         if not self.keys.in_common:
             return False
@@ -63,22 +63,22 @@ class ElementGroups:
         return [part.key for i, part in parts if i not in self.keys.apart] == [part.key for part in atoms(key.value)]
 
     def table(self, plans: Plans, access: Access) -> Table:
-        """A table of such rows, which lie by what makes them alike."""
+        """A table of such rows, partitioned by what makes them alike."""
         schema = TableSchema.weighted(self.keys.names, self.lie_by, numbers=self.numbers)
         return Table(plans, schema, access=access)
 
     def rows(self, sides: Sequence[Frame], plans: Plans) -> Relation:
-        """The rows of a change, moved to where those that are like them are; if they come of a state, and what makes
-        them alike is its key, they are there."""
+        """The rows of a change, moved to the partitions of those that are alike; they are there already if they are
+        made from a state whose key is what makes them alike."""
         return plans.moved(union_all([self.keys.rows(side) for side in sides]), self.lie_by)
 
     def taken_away(self, rows: Relation) -> Relation:
-        """The same rows with minus their weights."""
+        """The same rows with negated weights."""
         return rows.select(*self.keys.names, "-w AS w")
 
     def groups(self, different: Relation) -> Relation:
-        """Rows of which no two are of equal elements, as groups: what makes a group, its elements `new` and `old`, how
-        far these are from each other in relation to their size, their `difference`, and by themselves, their
+        """Rows of which no two are of equal elements, as groups: the columns that make a group, its elements `new` and
+        `old`, how far these are apart in relation to their size, their `difference`, and by themselves, their
         `distance`."""
         entry = f"struct({', '.join([*self.numbers, 'w'])})"
         measures = [
@@ -111,13 +111,13 @@ class ElementGroups:
         return groups.select(*self.by, *elements, *(f"{apart(between)} AS {name}" for name, between in far.items()))
 
     def of_groups(self, groups: Relation, condition: str) -> Relation:
-        """The rows of some groups."""
+        """The rows of the groups that meet a condition."""
         rows = groups.where(condition).select(*self.by, "inline(concat(new, old))")
         return rows.select(*self.keys.names, "w")
 
 
 def element_groups_of(ledger: Ledger, value: Layout) -> ElementGroups:
-    """The elements of a ledger that is kept in groups; the first value says in which columns."""
+    """The element groups of a ledger that is kept in groups; the first value determines the columns."""
     if ledger.keys is None:
         ledger.keys = ledger.keys_like(value)
     return ElementGroups(ledger.keys)
@@ -132,13 +132,13 @@ def table_of(ledger: Ledger, element_groups: ElementGroups) -> Table:
 
 
 def matter(threshold: Threshold) -> str:
-    """The condition under which a group matters. Without a number in it, distances need not be computed."""
+    """The condition under which a group matters. Without an absolute threshold, distances need not be computed."""
     by_size = f"difference > {threshold.relative!r}D"
     return f"({by_size} AND distance > {threshold.absolute!r}D)" if threshold.absolute else f"({by_size})"
 
 
 def _farthest(numbers: Sequence[str], between: Callable[[str, str], str]) -> str:
-    """How far the elements `new` of a group are from the `old` ones, by how far two numbers are, in SQL."""
+    """How far a group's elements `new` are from the `old` ones, in SQL; `between` says how far two numbers are."""
 
     def nearest(these: str, others: str) -> str:
         inner = f"array_min(transform({others}, b -> {_farther(numbers, between, 'a.', 'b.')}))"
@@ -158,7 +158,7 @@ def _apart(numbers: Sequence[str], between: Callable[[str, str], str]) -> str:
 
 
 def _farther(numbers: Sequence[str], between: Callable[[str, str], str], one: str, other: str) -> str:
-    """How far two elements are from each other: as those of their numbers that are farthest."""
+    """How far two elements are from each other: the largest value of `between` for their numbers."""
     parts = [between(f"CAST({one}{n} AS DOUBLE)", f"CAST({other}{n} AS DOUBLE)") for n in numbers]
     return f"greatest({', '.join(parts)})" if len(parts) > 1 else parts[0] if parts else "0D"
 

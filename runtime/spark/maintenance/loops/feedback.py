@@ -1,8 +1,8 @@
-"""What a loop that is carried over has, on Spark, and what of its changes is fed back to it.
+"""The state of a loop that is carried over, on Spark, and which of its changes are fed back to it.
 
-Of a bag that the loop carries what its stream was *fed* is kept, and the groups of it that differ from the value of the
-step are *pending* (`element_groups.py`). Where a step has one element for each key, its value is compared with what was
-fed (`key_comparison.py`); else what is pending is kept too, in a table that each change is added to.
+For each bag of the loop, the rows that its stream was *fed* are kept; the groups in which they differ from the value of
+the step are *pending* (`element_groups.py`). If a step has one element for each key, its value is compared with what
+was fed (`key_comparison.py`); otherwise the pending rows are kept too, in a table that each change is added to.
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
 
 FED_BACK_MAX_RATIO = 20
-"""What is fed back is little if there are so many times more rows to compare: each row that is fed changes several."""
+"""Few rows are fed back if there are more than so many times as many to compare: each that is fed changes several."""
 
 
 @attrs.define(eq=False)
 class FeedbackState:
-    """One bag of a loop."""
+    """The state of one bag of a loop."""
 
     feedback: Feedback
     ledger: Ledger
-    """What the stream was fed; it is kept in a checkpoint."""
+    """The rows that the stream was fed; they are kept in a checkpoint."""
     changes: Deltas
     threshold: Threshold
     pending: Table | None = None
-    """By how much the value of the step differs from what was fed, where that is kept: elements that are new, and
-    elements that are gone. Those that are alike lie together."""
+    """The difference between the value of the step and what was fed, if it is kept: elements that are new, and elements
+    that are gone. Those that are alike lie together."""
     offered: Run | None = None
-    """What of that matters; it is computed with it."""
+    """The pending rows of groups that exceed the threshold, by the last comparison; computed with the states."""
     rests: bool = False
-    """Whether nothing matters of what is pending, but for what is offered."""
+    """Whether no pending change exceeds the threshold, other than those in `offered`."""
     fed: list[Run] = attrs.Factory(list)
-    """What the batch has fed so far."""
+    """The runs that the batch has fed so far."""
     fed_before: list[Run] = attrs.Factory(list)
-    """What the last batch has fed, once that has ended."""
+    """The runs that the last batch fed, once it has ended."""
     steps: list[Run] = attrs.Factory(list)
-    """What was offered in each step of the batch."""
+    """The run offered by each step of this batch."""
     expected: list[int] = attrs.Factory(list)
-    """How many rows that was in the batch before."""
+    """The number of rows offered by each step of the previous batch."""
     size: int = 0
-    """How many rows are pending, where that is kept, as far as it is known."""
+    """The last known number of pending rows, if they are kept."""
     measured: Residual | None = None
-    """How far what is pending goes since the last batch, once that was asked."""
+    """The residual of the pending rows after the last batch, once it was requested."""
     repeats: bool = True
-    """Whether more than one element of a key may have been fed: the loop may begin with that."""
+    """Whether more than one element of a key may have been fed: the loop may begin with such elements."""
     begun: Relation | None = None
-    """What of it the loop begins with, which was not compared yet."""
+    """The rows that the loop begins with that were fed, but not compared yet."""
 
     @property
     def name(self) -> str:
@@ -75,24 +75,24 @@ class FeedbackState:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the loop has nothing, and so begins anew."""
+        """Whether the ledger has no rows, so that the loop begins anew."""
         table = self.ledger.table
         return table is None or not any(run.rows is None or run.rows for run in table.runs)
 
     # --- what is fed --------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Forgets what a batch that failed has left."""
+        """Discards what a failed batch has left behind."""
         self.fed, self.fed_before, self.steps, self.begun, self.offered = [], [], [], None, None
         self.measured = None
 
     def begin(self, start: Frame) -> Frame:
-        """Feeds what the loop begins with."""
+        """Feeds the rows that the loop begins with."""
         element_groups = element_groups_of(self.ledger, start.value)
         return self._begin(element_groups, element_groups.rows([start], self.ledger.plans))
 
     def add_new(self, sides: Sequence[Frame]) -> Frame:
-        """Feeds what is new of what the loop begins with, where it has nothing alike."""
+        """Feeds the new rows that the loop begins with, of groups of which it has none yet and none is deleted."""
         element_groups = element_groups_of(self.ledger, sides[0].value)
         table = table_of(self.ledger, element_groups)
         rows = self._kept(
@@ -118,11 +118,11 @@ class FeedbackState:
 
     @property
     def is_due(self) -> bool:
-        """Whether anything that is pending matters, once that is computed."""
+        """Whether any pending rows matter, once they are computed."""
         return self.offered is not None and bool(self.offered.rows)
 
     def feed_back(self) -> Frame:
-        """Feeds what is pending of the groups that matter."""
+        """Feeds back the pending rows of the groups that matter."""
         assert self.ledger.keys is not None
         assert self.offered is not None
         self.repeats = False
@@ -136,7 +136,7 @@ class FeedbackState:
         return Frame(run.relation, element_groups.keys.value, "w", changes=True)
 
     def end(self) -> None:
-        """Adds what the batch has fed to what was fed before."""
+        """Ends the batch: adds the rows that it has fed to the ledger."""
         self.fed_before = self.fed
         if self.fed and self.ledger.keys is not None:
             table_of(self.ledger, ElementGroups(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
@@ -146,21 +146,21 @@ class FeedbackState:
         self.expected, self.steps = [run.rows or 0 for run in self.steps], []
 
     def forget(self) -> None:
-        """Forgets how a batch has ended that is taken back."""
+        """Resets what was noted of a batch that is rolled back."""
         self.rests, self.repeats, self.measured = False, True, None
 
     # --- what is pending ----------------------------------------------------------------------
 
     def compare(self, before: StatesBefore) -> None:
-        """Compares what the step makes now with what was fed.
+        """Compares the current value of the step with what was fed.
 
-        All that matters is fed back, as long as there are steps. So what did not change since `before` does not matter
-        then, and only what did is looked at, unless that is most of it.
+        All that matters is fed back, as long as there are steps. So what has not changed since `before` does not matter
+        then, and only what has is compared, unless that is likely to be most of the value.
         """
         little = self.rests and self._changes_little(sum(run.rows or 0 for run in self._fed_before()))
         now = self._of_keys(before if little else None)
         if now is not None:
-            # What the loop begins with may be nothing that the step makes anything of.
+            # The step may make nothing of rows that the loop begins with.
             groups = self._groups(against(self._fed_so_far(), now, self.ledger, self.begun))
         elif before.is_start:
             groups = self._pending_since([self.changes.whole(self.feedback.value)])
@@ -173,28 +173,28 @@ class FeedbackState:
 
     @property
     def _value(self) -> DeltaRules:
-        """How what a step makes of the bag follows the states."""
+        """The delta rules of the bag's value after a step."""
         return self.changes.circuit.values[self.name]
 
     def _of_keys(self, before: StatesBefore | None = None) -> OfKeys | None:
         return elements_of_keys(self.changes, self.ledger, self._value, before)
 
     def _groups(self, different: Relation) -> Relation:
-        """What some keys have now and what was fed of them, as groups."""
+        """The current elements of some keys, and those that were fed of them, as groups."""
         assert self.ledger.keys is not None
         element_groups = ElementGroups(self.ledger.keys)
         return element_groups.groups(different) if self.repeats else element_groups.pairs(different)
 
     def _fed_before(self) -> list[Run]:
-        """What was fed before the batch."""
+        """The runs that were fed before the batch."""
         return [] if self.ledger.table is None else self.ledger.table.runs
 
     def _fed_so_far(self) -> list[Relation]:
         return [run.relation for run in (*self._fed_before(), *self.fed)]
 
     def _pending_since(self, sides: Sequence[Frame]) -> Relation:
-        """Adds a change of the step's value to what is pending; what of that is to be compared, group by group. What is
-        fed back of it is pending no more."""
+        """Adds a change of the step's value to the pending rows, without those that were fed; returns the pending rows
+        to compare, group by group."""
         element_groups = element_groups_of(self.ledger, sides[0].value)
         rows = [element_groups.rows(sides, self.ledger.plans)]
         if self.offered is not None and self.offered in self.fed:
@@ -210,19 +210,19 @@ class FeedbackState:
         return element_groups.groups(self._changed(pending))
 
     def _changes_little(self, size: int) -> bool:
-        """Whether a step is likely to change few of so many rows, as the first of a batch is, or one that little was
-        fed to."""
+        """Whether a step is likely to change few of so many rows, as is the first of a batch, or one that was fed few
+        rows."""
         return size > compaction.STEPS_MERGED_WHOLE_MAX_ROWS and self._offered_rows() * FED_BACK_MAX_RATIO < size
 
     def _size_of(self, pending: Table) -> int:
-        """How many rows are pending, or were when that was known last."""
+        """The number of pending rows, or the last one that was known."""
         known = [run.rows for run in pending.runs if run.rows is not None]
         if len(known) == len(pending.runs):
             self.size = sum(known)
         return self.size
 
     def _offered_rows(self) -> int:
-        """The rows that were offered last; while they are computed, as many as in that step of the batch before."""
+        """The number of rows offered last; until they are computed, that of the same step in the previous batch."""
         if self.offered is None:
             return 0
         if self.offered.rows is not None or len(self.steps) > len(self.expected):
@@ -230,8 +230,8 @@ class FeedbackState:
         return self.expected[len(self.steps) - 1]
 
     def restore(self) -> None:
-        """Finds what is pending, if that is kept, from the value of the step and what was fed, as a checkpoint has
-        them."""
+        """Finds the pending rows, if they are kept, from the value of the step and what was fed, both as restored from
+        a checkpoint."""
         if self._of_keys() is not None:
             return
         value = self.changes.whole(self.feedback.value)
@@ -254,7 +254,7 @@ class FeedbackState:
 
     @staticmethod
     def _changed(pending: Table) -> Relation:
-        """What is pending in the groups that the last step has changed."""
+        """The pending rows of the groups that the last step has changed."""
         assert pending.appended is not None
         change = pending.appended.relation
         found = pending.schema.lookup([run.relation for run in pending.runs if run is not pending.appended], change)
@@ -262,14 +262,14 @@ class FeedbackState:
 
     @property
     def residual(self) -> Residual:
-        """How far what is pending goes, after the last batch: a job, when it is first asked."""
+        """The residual of the pending rows after the last batch, computed by a job when it is first requested."""
         if self.measured is None:
             groups = self._different()
             self.measured = Residual() if groups is None else self._measured(groups)
         return self.measured
 
     def _different(self) -> Relation | None:
-        """What is pending, group by group; None if nothing ever was."""
+        """The pending rows, group by group; None if there never were any."""
         now = self._of_keys()
         if now is not None:
             return self._groups(against(self._fed_so_far(), now, self.ledger)).where("difference > 0")

@@ -1,7 +1,7 @@
-"""Changes that go round, step by step: of a stage that reads what is made from it, and of a loop that is carried over.
+"""Iteration of changes: in a stage that reads a stream derived from itself, and in a loop that is carried over.
 
-[DBSP] §6: what comes out of a step is a change that goes in again, until there is none; `rewrite/loops/semi_naive.py`
-and `rewrite/loops/diffuse.py` say of which loops.
+[DBSP] §6: the output of a step is a change that is its input again, until there is none; `rewrite/loops/semi_naive.py`
+and `rewrite/loops/diffuse.py` say for which loops.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from mrql.runtime.spark.state.run import Run
 
 @attrs.frozen
 class Rounds:
-    """How the changes of a view go round."""
+    """Iterates the changes of a view."""
 
     plan: Plan
     changes: Deltas
     merge: Callable[[Collection[str], dict[str, Frame], StatesBefore, set[str]], None]
     """Merges a batch of changes into some stages, and notes those that have changed."""
     computing: BackgroundJobs
-    """Computes what is kept of the changes, and the states."""
+    """Computes the changes that are kept, and the states."""
     savepoint: Callable[[Sequence[object]], Callable[[], None]]
-    """Notes how far planning has come, in some more objects too; what it returns takes back all that is planned from
-    then on."""
+    """Notes how far planning has come, in some more objects too; returns a function that undoes all planning from then
+    on."""
 
-    # --- stages that read what is made from them ----------------------------------------------
+    # --- stages that read a stream derived from themselves ------------------------------------
 
     def run_to_fixpoint(self, state: StageState, recursive: DerivedStream, before: StatesBefore) -> Frame | None:
-        """Takes the changes of what is made from a state back to it, those with the earliest time first, until there
-        are none. Returns all of them; None where there are none.
+        """Feeds the changes of the stream derived from a state back to it, those with the earliest time first, until
+        there are none. Returns all of them; None if there are none.
 
         Raises: UserError when that takes more steps than it may.
         """
@@ -67,10 +67,10 @@ class Rounds:
         merge: Callable[[Collection[str], dict[str, Frame]], None],
         stepped: Collection[str],
     ) -> frozenset[str]:
-        """Merges a batch into the stages of a loop that were not `merged` yet, and feeds back what that changes.
+        """Merges a batch into the stages of a loop that were not `merged` yet, and feeds back the changes that result.
 
-        What is new of what the loop begins with comes with the batch. Those that the batch has changed are `stepped`.
-        Returns the stages.
+        New rows that the loop begins with are fed with the batch. `stepped` are the stages that the batch has changed.
+        Returns the stages of the loop, and those below them.
         """
         starts, below, inside = self.plan.below(loop.starts), self.plan.below(loop.reads), self.plan.inside(loop)
         merge(starts - {*merged}, changes)
@@ -84,7 +84,7 @@ class Rounds:
                 )
         merge(below - starts - {*merged}, changes)
         self._feed_back(loop, carried, inside, before)
-        # What is derived from the loop's stages has changed with each of its steps.
+        # Streams derived from the loop's stages have changed with each of its steps.
         for derived in self.plan.derived:
             if derived.reads & inside:
                 changes.pop(derived.name, None)
@@ -97,7 +97,7 @@ class Rounds:
         inside: Collection[str],
         before: StatesBefore,
     ) -> None:
-        """Feeds back what a batch has changed of a loop's bags, step by step, as far as it matters.
+        """Feeds back the changes of a loop's bags by a batch, step by step, as far as they matter.
 
         Raises: UserError when a loop without a limit does not come to rest.
         """
@@ -119,7 +119,7 @@ class Rounds:
             each.end()
 
     def _step(self, carried: Sequence[FeedbackState], inside: Collection[str]) -> None:
-        """Feeds back what matters of a loop's bags, and compares what comes of it with what was fed."""
+        """Feeds back the changes of a loop's bags that matter, and compares the resulting values with what was fed."""
         with self.changes.columns.apart("r__"):
             earlier = StatesBefore([state.snapshot() for state in self.changes.states])
             self.merge(inside, {each.name: each.feed_back() for each in carried}, earlier, set())
@@ -136,10 +136,10 @@ class Rounds:
         speculative: bool,
         changed: Sequence[object] = (),
     ) -> bool:
-        """Computes all that is planned, and plans a step if it then `goes_on`; says whether it does.
+        """Computes all that is planned, and plans a step if it then `goes_on`; returns whether it does.
 
-        A `speculative` step is planned while all else is computed; if it is not taken, that is taken back, in some
-        objects too that it has changed.
+        A `speculative` step is planned while all else is computed; if it is not taken, its planning is undone, in the
+        objects `changed` too.
         """
         self.computing.start()
         take_back = None

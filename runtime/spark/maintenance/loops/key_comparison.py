@@ -1,8 +1,8 @@
-"""What stages were given of the elements that a state makes, key by key, against what it makes of them now.
+"""The current elements of a state, compared key by key with those that stages were given.
 
-Where each key of a state makes one element, and tells it from others, as a page does with its rank, what a batch has
-changed is found by what the touched keys have now and what was given of them: nothing need be known of what they had
-before it. Then nothing has more than one new and one old element, either (`ElementGroups.pairs`).
+If each key of a state makes one element, and tells it from others, as a page does with its rank, the change by a batch
+is the difference between the current elements of the touched keys and those that were given: the elements before the
+batch need not be known. No group has more than one new and one old element then, either (`ElementGroups.pairs`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from mrql.runtime.spark.relation.relation import Relation, union_all
 def elements_of_keys(
     changes: Deltas, ledger: Ledger, rules: DeltaRules, before: StatesBefore | None = None
 ) -> OfKeys | None:
-    """What a term has now of the keys that were touched since `before`, or of all; None where these are not what tells
-    its elements from others."""
+    """The current elements of a term for the keys touched since `before`, or for all; None where these keys are not
+    what tells its elements apart."""
     found = changes.of_keys(rules, before)
     if found is None:
         return None
@@ -30,8 +30,8 @@ def elements_of_keys(
 
 
 def against(given: Sequence[Relation], now: OfKeys, ledger: Ledger, more: Relation | None = None) -> Relation:
-    """What some keys have now, and what was given of them, in some relations, taken away. Of rows that were given there
-    may be `more` that the state has nothing of."""
+    """The current elements of some keys, minus those that were `given` for them. There may be `more` rows that were
+    given, of which the state has nothing."""
     element_groups = element_groups_of(ledger, now.elements.value)
     old = _given_of(given, now, ledger, element_groups, more)
     rows = element_groups.rows([now.elements], ledger.plans)

@@ -1,7 +1,7 @@
-"""A stage that reads what is made from it: the changes of that are taken back to it, the earliest first.
+"""A stage that reads a stream derived from itself: the changes of that stream are fed back to it, the earliest first.
 
-[DBSP] §6, [RZ] 2.9.11: facts have the step at which they were found first as their time, and a change of a time changes
-nothing but what is later.
+[DBSP] §6, [RZ] 2.9.11: the time of a fact is the step at which it was found first, and a change at a time changes only
+what is later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mrql.runtime.spark.state.run import Run
 
 @attrs.frozen
 class TimedFacts:
-    """Facts that are kept until the next batch."""
+    """Facts with times, kept until the next batch is committed."""
 
     frame: Frame
     run: Run
@@ -33,23 +33,23 @@ class TimedFacts:
 
 @attrs.define(eq=False)
 class SemiNaiveRun:
-    """How far the changes of one batch have been taken back."""
+    """The iteration of one batch: which changes were fed back, and which are pending."""
 
     changes: Deltas
     state: StageState
     recursive: DerivedStream
     earlier: StatesBefore
-    """The states before what was taken back last."""
+    """The states before the last facts were fed back."""
     time: int | None = None
-    """The time of what was taken back last."""
+    """The time of the facts that were fed back last."""
     found: list[Frame] = attrs.Factory(list)
-    """What was taken back so far."""
+    """The facts that were fed back so far."""
     left: list[Frame] = attrs.Factory(list)
-    """What is left of the changes before."""
+    """The changes that were pending before, minus those that were fed back."""
     pending: TimedFacts = attrs.field(init=False)
-    """What has changed and was not taken back."""
+    """The changes that were not fed back yet."""
     following: TimedFacts | None = None
-    """What of it has the time after the last one: all of it is later than that, and most often there is some of it."""
+    """Those of them with the time after `time`: all pending ones are later, and most often some are of the next."""
 
     def __attrs_post_init__(self) -> None:
         with self.changes.columns.apart("r__"):
@@ -57,16 +57,16 @@ class SemiNaiveRun:
 
     @property
     def is_foreseen(self) -> bool:
-        """Whether there may be facts of the next time."""
+        """Whether there may be facts of the next time to feed back."""
         return self.following is not None and not self._is_too_late(self._next)
 
     def take_back_following(self) -> None:
-        """Takes the facts of the next time back to the stage."""
+        """Feeds the facts of the next time back to the stage."""
         assert self.following is not None
         self._take_back(self.following, self._next)
 
     def take_back_earliest(self) -> None:
-        """Takes those of the earliest time back, whichever that is.
+        """Feeds those of the earliest time back, whichever that is.
 
         Raises: UserError when that is later than it may be.
         """
@@ -79,11 +79,11 @@ class SemiNaiveRun:
         self._take_back(self._at(row[0]), row[0])
 
     def all_found(self) -> Frame | None:
-        """All that was taken back."""
+        """All facts that were fed back; None if there were none."""
         return self.changes.added(self.found, self._item) if len(self.found) > 1 else next(iter(self.found), None)
 
     def _take_back(self, facts: TimedFacts, time: int) -> None:
-        # Each step has the names of the one before it, and so its plans.
+        # Each step uses the column names of the one before it, and so its plans.
         with self.changes.columns.apart("r__"):
             self.time = time
             self.found = [*self.found, facts.frame]
@@ -95,7 +95,7 @@ class SemiNaiveRun:
             self._look()
 
     def _look(self) -> None:
-        """Finds what is pending."""
+        """Finds the pending changes."""
         rules = self.changes.circuit.derived[self.recursive.name]
         if self.left:
             change = self.changes.added([*self.left, self.changes.rows_since(rules, self.earlier)], self._item)
@@ -105,7 +105,7 @@ class SemiNaiveRun:
         self.following = None if self.time is None else self._at(self._next)
 
     def _at(self, time: int) -> TimedFacts:
-        """What is pending of one time."""
+        """The pending changes of one time."""
         pending = self.pending.frame
         return self._kept(pending.where(f"{_time_of(pending)} = {time}L"))
 
@@ -131,5 +131,5 @@ class SemiNaiveRun:
 
 
 def _time_of(facts: Frame) -> str:
-    """The step at which facts were found first."""
+    """The step at which facts were found first, in SQL."""
     return to_sql(part(facts.value, "_2", ty.LONG))

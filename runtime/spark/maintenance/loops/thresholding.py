@@ -1,11 +1,12 @@
-"""What of the changes of a derived stream is kept back from the stages that read it, because it is too little.
+"""Changes of a derived stream that are held back from the stages that read it, because they are too small.
 
-A stage that reads the stream has been given all but what is *withheld*. A batch's change is added to that; of what does
-not cancel out, the groups of elements that are off by more than a threshold are passed on, and the others are withheld
-(`element_groups.py`, `residual.py`). So what the stage reads is never off by more than the threshold.
+A stage that reads the stream has been given all its rows but those that are *withheld*. A batch's change is added to
+these; of what does not cancel out, the groups of elements that are off by more than a threshold are passed on, and the
+others are withheld (`element_groups.py`, `residual.py`). So what the stage reads is never off by more than the
+threshold.
 
-Where each key of a state makes one element, and tells it from others, what was *passed on* is kept instead: what
-the state makes of the touched keys now is compared with that, and nothing need be known of what it made of them before.
+If each key of a state makes one element, and tells it from others, the rows that were *passed on* are kept instead: the
+current elements of the touched keys are compared with these, and the elements before the batch need not be known.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ from mrql.runtime.spark.state.run import Run
 
 @attrs.define(eq=False)
 class ResidualChanges:
-    """What is kept back of one derived stream."""
+    """The changes of one derived stream that are held back."""
 
     derived: DerivedStream
     changes: Deltas
     ledger: Ledger
     """The rows that are withheld, or those that were passed on; they are kept in a checkpoint."""
     measured: tuple[list[Run], Residual] | None = None
-    """How far what is withheld goes, in some runs, once that was asked."""
+    """The residual of what is withheld, with the runs that it is of, once it was requested."""
 
     # --- a batch ------------------------------------------------------------------------------
 
     def passed_on(self, before: StatesBefore) -> Frame:
-        """What matters of how the stream has changed since `before`, and of what was withheld then."""
+        """The part that matters of the change of the stream since `before` and of what was withheld then."""
         rules = self._rules
         now = self._of_keys(before)
         if now is not None:
@@ -59,7 +60,7 @@ class ResidualChanges:
         return self._passed_on(self.changes.sides_since(rules, before))
 
     def _passed_on(self, change: Sequence[Frame]) -> Frame:
-        """Only the groups of the change are compared: no other has changed, and none of them mattered before."""
+        """Compares only the groups of the change: no others have changed, and none of those mattered before."""
         element_groups = element_groups_of(self.ledger, change[0].value)
         table, rows = table_of(self.ledger, element_groups), self._kept(element_groups.rows(change, self.ledger.plans))
         found = table.lookup(rows)
@@ -69,7 +70,7 @@ class ResidualChanges:
         return Frame(passed, element_groups.keys.value, "w", changes=True)
 
     def _passed_on_of_keys(self, now: OfKeys) -> Frame:
-        """Only what was passed on of the touched keys is looked up."""
+        """Compares the elements of some keys with those passed on of them, for which only these keys are looked up."""
         element_groups = element_groups_of(self.ledger, now.elements.value)
         table = table_of(self.ledger, element_groups)
         groups = element_groups.pairs(against(table.relations, now, self.ledger))
@@ -90,7 +91,7 @@ class ResidualChanges:
     # --- what there is ------------------------------------------------------------------------
 
     def so_far(self) -> Frame:
-        """All that the stages have been given; if that is not known, they are given all that there is."""
+        """All rows that the stages have been given; if these are not known, they are given all that there are."""
         whole = self._of_keys()
         kept = self._rows_kept()
         if kept is None:
@@ -106,12 +107,12 @@ class ResidualChanges:
 
     @property
     def is_measured(self) -> bool:
-        """Whether it is known how far what is withheld goes."""
+        """Whether the residual of what is withheld is known."""
         runs = [] if self.ledger.table is None else self.ledger.table.runs
         return not runs or (self.measured is not None and self.measured[0] == runs)
 
     def compared(self) -> Relation:
-        """What is withheld, group by group."""
+        """The withheld rows, group by group."""
         assert self.ledger.table is not None
         assert self.ledger.keys is not None
         element_groups, table, whole = ElementGroups(self.ledger.keys), self.ledger.table, self._of_keys()
@@ -121,7 +122,7 @@ class ResidualChanges:
 
 
 def residuals(streams: Sequence[ResidualChanges]) -> list[Residual]:
-    """How far each stream is off by what is withheld of it: a job, when it is first asked after a batch."""
+    """How far each stream is off by what is withheld of it, computed by a job when first requested after a batch."""
     unknown = [each for each in streams if not each.is_measured]
     if unknown:
         sides = [each.compared().select(f"{i} AS number", "difference", "distance") for i, each in enumerate(unknown)]
