@@ -1,6 +1,6 @@
-"""Data sources as a query describes them: where the rows lie, in which format, and of which type they are.
+"""Data sources as a query describes them: the location, the format and the type of the rows.
 
-Which formats and connectors there are is not said here: whoever compiles a query hands in a `Catalog`.
+The available formats and connectors are not defined here: the caller that compiles a query passes a `Catalog`.
 """
 
 from __future__ import annotations
@@ -22,48 +22,48 @@ from mrql.algebra.types import Type
 
 @attrs.frozen
 class Columns:
-    """A row is columns of atomic values, whose types the query gives, or which are found in the files."""
+    """Rows of columns with atomic values, whose types are given in the query or inferred from the files."""
 
 
 @attrs.frozen
 class Records:
-    """A row is a record, whose type the query gives, or which is found in the files."""
+    """Rows that are records, whose type is given in the query or inferred from the files."""
 
     typed: bool
-    """Whether a file says of which types its columns are; otherwise values have types of their own, and `any` is one
-    that can be asked for."""
+    """Whether a file declares the types of its columns; otherwise each value has its own type, and a query may ask for
+    `any`."""
 
 
 @attrs.frozen
 class Always:
-    """All rows are of one type, which the query does not give; `called` says what they are."""
+    """Rows of one fixed type, which the query does not give; `called` names them in messages."""
 
     type: Type
     called: str
 
 
 RowRule: TypeAlias = Columns | Records | Always
-"""Of which type the rows of a format are, and who says it."""
+"""The rule that determines the type of the rows of a format."""
 
 
 @attrs.frozen
 class Format:
-    """A format of rows: what a query calls it, and what it may say of a source of that format.
+    """A format of rows: its name in a query, and the arguments that a source of that format takes.
 
-    Formats are told apart by their names.
+    Formats are compared by name.
     """
 
     name: str
     rows: RowRule = attrs.field(eq=False, repr=False)
     takes: frozenset[str] = attrs.field(default=frozenset(), eq=False, repr=False, kw_only=True)
-    """Which of the arguments that not all formats have: options by their names, `delimiter`, `tagged`, `tags`,
-    `xpath`."""
+    """The arguments that it takes, of those that only some formats take: names of options, `changes`, `delimiter`,
+    `tagged`, `tags`, `xpath`."""
     handed_over: bool = attrs.field(default=False, eq=False, repr=False, kw_only=True)
-    """Whether a program hands the rows over (`HandedOver`): no command can read them."""
+    """Whether a program passes the rows in (`HandedOver`): no command can read them."""
     surplus: bool = attrs.field(default=False, eq=False, repr=False, kw_only=True)
     """Whether a record may have more fields than there are columns (`SourceSpec.surplus`)."""
     partitioned: bool = attrs.field(default=True, eq=False, repr=False, kw_only=True)
-    """Whether the directories that a file lies in may have columns of its rows in their names."""
+    """Whether the names of a file's directories may hold columns of its rows, as partitions."""
 
     def __str__(self) -> str:
         """The name with its article.
@@ -74,57 +74,58 @@ class Format:
         return f"{'an' if self.name[0] in 'aeioux' else 'a'} {self.name}"
 
     def can_hold(self, row: Type) -> bool:
-        """Whether a row of a type can be written in it."""
+        """Whether rows of a type can be written in this format."""
         return not isinstance(self.rows, Columns) or is_flat(row)
 
 
 ADAPTER = Format("adapter", Records(typed=True))
-"""What stands for a format where an adapter reads the rows (`runtime.sources.source`)."""
+"""The placeholder for a format where an adapter reads the rows (`runtime.sources.source`)."""
 
 
 @attrs.frozen
 class Connector:
-    """A kind of source that is no files, by its name in a query."""
+    """A kind of source other than files, with its name in a query."""
 
     name: str
     example: str
-    """The strings that it is given."""
+    """An example of its string arguments, for hints."""
     adapter: str | None
-    """The adapter that comes with the package, as `module:name`; None where the query names one."""
+    """The built-in adapter, as `module:name`; None if the query names one."""
     row: Always | None = None
-    """Of which type all rows are; None where the query says it."""
+    """The fixed type of all rows, if there is one."""
     row_type: str | None = None
-    """What finds the type of the rows where the query does not say it, as `module:function`; None where it must."""
+    """The function that finds the type of the rows if the query does not give it, as `module:function`, if there is
+    one."""
     is_log: bool = False
-    """Whether it is a log of changes: it may take rows away again, and only such as are there."""
+    """Whether it is a log of changes: it may delete rows, but only rows that are there."""
     files: Format | None = None
-    """The format of the files that the rows lie in, where a log says which these are: the log also says of which types
-    the columns are, and the source may be static."""
+    """The format of the files with the rows, for a table whose log lists them: the log also has the types of the
+    columns, and the source may be static."""
     abandoned: str | None = None
-    """What finds what a server still keeps for streams that are not read any more, as `module:function`; None where it
-    keeps nothing."""
+    """The function that finds what a server still keeps for streams that are no longer read, as `module:function`; None
+    if it keeps nothing."""
 
 
 @attrs.frozen
 class HandedOver:
-    """A kind of source whose rows a program hands over under a name, or has under that name in its session."""
+    """A kind of source whose rows a program passes in under a name, or has under that name in its session."""
 
     format: Format
-    """What stands for a format of it; its name is the kind's."""
+    """The placeholder for its format, with the name of the kind."""
     stream: bool
-    """Whether it is always a stream, else never."""
+    """Whether it is always a stream; otherwise it never is."""
     example: str
-    """A name that it is given."""
+    """An example of a name, for hints."""
 
     @property
     def called(self) -> str:
-        """What a query writes before its arguments."""
+        """The keyword before its arguments in a query."""
         return "stream" if self.stream else "source"
 
 
 @attrs.frozen
 class Catalog:
-    """What there is that a query may name where it says what it reads, by the names that it has in a query."""
+    """The formats, connectors, kinds of handed-over sources and envelopes that a query may name, by name."""
 
     formats: Mapping[str, Format] = attrs.Factory(dict)
     connectors: Mapping[str, Connector] = attrs.Factory(dict)
@@ -133,7 +134,7 @@ class Catalog:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names: those of formats, those of connectors, and those of what a program hands over."""
+        """The names of all formats, connectors and kinds of handed-over sources."""
         return (*self.formats, *self.connectors, *self.handed_over)
 
     def taking(self, argument: str) -> list[Format]:
@@ -148,7 +149,7 @@ class Catalog:
 
 @attrs.frozen
 class Column:
-    """A column of a file; one without a type is read over."""
+    """A column of a file; one without a type is skipped."""
 
     name: str
     type: Type | None
@@ -156,78 +157,78 @@ class Column:
 
 @attrs.frozen
 class TextOptions:
-    """How values are written as texts, where that is said: the fields of CSV, and dates and timestamps in JSON."""
+    """How values are written as text, where a query says so: the fields of CSV, and dates and timestamps in JSON."""
 
     quote: str = '"'
-    """The character around a field in quotes; no character where there are none."""
+    """The character around a quoted field; empty if no field is quoted."""
     escape: str | None = None
-    """The character that makes a quote, or itself, part of a field in quotes, where a quote is not written twice."""
+    """The character that escapes a quote, or itself, in a quoted field; None if a quote is doubled instead."""
     null_values: tuple[str, ...] = ()
-    """Texts that stand for a missing value where they are not in quotes, as an empty field does."""
+    """Texts that, unless quoted, stand for a missing value, as an empty field does."""
     comment: str | None = None
-    """The character that lines begin with that are no records; one in a field in quotes does not."""
+    """The character at the start of comment lines; a line within a quoted field is never one."""
     date_format: str | None = None
-    """The pattern that dates are written by (`algebra.functions.time_reading`)."""
+    """The pattern of dates (`algebra.functions.time_reading`)."""
     timestamp_format: str | None = None
-    """The pattern that timestamps are written by."""
+    """The pattern of timestamps."""
     date_formats: tuple[tuple[str, str], ...] = ()
-    """Patterns that the dates of columns are written by, of which each has its own."""
+    """Patterns of dates for single columns, as pairs of a column and its pattern."""
     timestamp_formats: tuple[tuple[str, str], ...] = ()
-    """The same of timestamps."""
+    """The same for timestamps."""
     locale: str | None = None
-    """The locale that numbers are written in (`algebra.functions.number_locales`)."""
+    """The locale of numbers (`algebra.functions.number_locales`)."""
 
     def way_of(self, t: Type, column: str) -> str | None:
-        """How the values of a column of a type are written, where that is said, in words."""
+        """How the values of a column of a type are written, in words, if an option specifies it."""
         if ty.is_numeric(t):
             return None if self.locale is None else f"in {self.locale}"
         return self.time_format(t, column)
 
     @property
     def numbers(self) -> NumberLocale | None:
-        """How numbers are written, where that is said."""
+        """The locale of numbers, if one is given."""
         return None if self.locale is None else number_locale(self.locale)
 
     def time_format(self, t: Type, column: str) -> str | None:
-        """The pattern that the values of a column of a type are written by, where one is given."""
+        """The pattern of the values of a column of a type, if one is given."""
         if t == ty.DATE:
             return dict(self.date_formats).get(column, self.date_format)
         return dict(self.timestamp_formats).get(column, self.timestamp_format) if t == ty.TIMESTAMP else None
 
     def time_pattern(self, t: Type, column: str) -> TimePattern | None:
-        """The same, read."""
+        """The same, parsed."""
         written = self.time_format(t, column)
         return None if written is None else field_pattern(written, t)
 
     def usual_text(self, text: str, t: Type, column: str) -> str | None:
-        """A text as a value of a column of a type is written where no pattern says how; None where one says it, and the
-        text is not written by it."""
+        """A value's text in the form used without a pattern; None if the column has a pattern that the text does not
+        match."""
         pattern = self.time_pattern(t, column)
         return text if pattern is None else pattern.canonical(text)
 
 
 AS_USUAL = TextOptions()
-"""Where nothing is said of how they are written."""
+"""No options: the default text of all values."""
 
 
 @attrs.frozen
 class SourceSpec:
-    """A file or a directory of files. `stream` says that files arriving later are part of it too.
+    """A data source: a file or a directory of files. With `stream`, files that arrive later belong to it too.
 
-    What an `adapter` reads is no files: `path` is the text that it is given. It is `tagged` if it may take rows away.
-    It is the name of a connector that comes with the package (`Connector`), or `package.module:name`. Of a table with
-    a log (`versioned`) it says which files the rows lie in, those of a `version`, or of the newest one. What a program
-    hands over is no files, either; its `path` is the name that it has there.
+    A source with an `adapter`, the name of a built-in connector (`Connector`) or `package.module:name`, is not a set of
+    files: `path` is the text passed to the adapter, and `tagged` says that it may delete rows. For a table with a log
+    (`versioned`), the adapter lists the files with the rows: those of `version`, or of the newest version. A source
+    that a program hands over is not a set of files either; `path` is its name in the program.
 
-    `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
-    the one column. In a file with `header` the first record has the names by which the columns are found;
-    with `missing_columns`, one that is not there has missing values, also in files of other formats that name their
-    columns. In a `multiline` file a field in quotes may have line ends in it; one of JSON is one document. The elements
-    with one of the `tags` are the rows of an XML file.
+    `columns` lists the columns of a CSV file, in order; the row itself is of type `row`: a tuple, a record, or the
+    type of the only column. With `header`, the first record of a file has the names by which columns are found. With
+    `missing_columns`, the values of an absent column are missing, also in other formats that name their columns. In a
+    `multiline` CSV file a quoted field may contain line ends; a `multiline` JSON file is one document. The rows of an
+    XML file are its elements with one of the `tags`.
 
-    Rows are taken away by files in a directory of their own, `deletions`, or by a `tagged` file, whose first column is
-    `+` or `-`. What is written as `changes` takes rows away, too, and is `tagged`. With a `key` a row replaces the one
-    with its key, and a row that is taken away takes that one.
+    Rows are deleted by files in a separate directory, `deletions`, or by a `tagged` file, whose first column is `+` or
+    `-`. A source of `changes` may delete rows too, and is `tagged`. With a `key`, a row replaces the row with the same
+    key, and a deletion removes the row with the key of the deleted row.
     """
 
     name: str
@@ -240,20 +241,20 @@ class SourceSpec:
     header: bool = False
     missing_columns: bool = False
     no_new_columns: bool = False
-    """Whether a file, or a row, with a column that the rows do not have is malformed. A type that was found does not
-    get it either."""
+    """Whether a file or row with an unknown column is malformed. An inferred type is not extended by such a column
+    either."""
     multiline: bool = False
     truncate_timestamps: bool = False
-    """Whether timestamps of nanoseconds are read as those of the microsecond that they are in."""
+    """Whether timestamps in nanoseconds are rounded down to microseconds."""
     texts: TextOptions = AS_USUAL
     surplus: bool = False
-    """Whether fields behind the last column are not read; else a record that has some is malformed."""
+    """Whether fields after the last column are ignored; otherwise a record with such fields is malformed."""
     as_utf8: bool = False
-    """Of files that Spark reads as UTF-8, and not byte by byte (`runtime.sources.formats.csv.is_read_as_utf8`)."""
+    """Whether Spark decodes the files as UTF-8, not byte by byte (`runtime.sources.formats.csv.is_read_as_utf8`)."""
     ends_in_blanks: bool = False
-    """Of files with a record whose last field may be of nothing but blanks."""
+    """Whether the files may have a record whose last field consists of blanks only."""
     whole: bool = False
-    """Of XML files that Spark cannot cut into pieces (`runtime.sources.formats.xml.is_cut_by_rows`)."""
+    """Whether the XML files cannot be split by Spark (`runtime.sources.formats.xml.is_cut_by_rows`)."""
     tags: tuple[str, ...] = ()
     deletions: str | None = None
     tagged: bool = False
@@ -262,18 +263,18 @@ class SourceSpec:
     changes: Envelope | None = None
     version: int | None = None
     sample: int | None = attrs.field(default=None, eq=False, repr=False)
-    """In how many of the first rows their type is found, where none is given and that is said."""
+    """The number of leading rows from which the type of the rows is inferred, if the query gives that number."""
     found: bool = attrs.field(default=False, eq=False, repr=False)
-    """Whether the type of the rows of a stream was found in the first of them. It stays so, or becomes wider where
-    later rows ask for it and the format has wider types."""
+    """Whether the type of the rows of a stream was inferred. It stays the same, or is widened where later rows need it
+    and the format has wider types."""
     of_all_files: bool = attrs.field(default=False, eq=False, repr=False)
-    """Whether that type has the columns that any of the files has."""
+    """Whether the type of the rows was inferred with the columns of all files: each column that any file has."""
     version_found: bool = attrs.field(default=False, eq=False, repr=False)
-    """Whether the query does not say the version of a static table: it is the one that was the newest at first."""
+    """Whether the query gives no version of a static table: `version` is then one recorded before, or the newest."""
     checkpoint: Path | None = attrs.field(default=None, eq=False, repr=False)
-    """The checkpoint of the stream, if it has one: what reads the stream may note in it what it keeps elsewhere."""
+    """The checkpoint of the stream, if it has one: the reader of the stream may note there what it keeps elsewhere."""
     is_log: bool = attrs.field(default=False, eq=False, repr=False)
-    """Whether an adapter reads a log of changes: only rows that are there are taken away."""
+    """Whether an adapter reads a log of changes, which deletes only rows that are there."""
     span: Span | None = attrs.field(default=None, eq=False, repr=False)
 
     @property
@@ -282,7 +283,7 @@ class SourceSpec:
 
     @property
     def may_lack_columns(self) -> bool:
-        """Whether a file may be without columns of the rows, whose values are missing then."""
+        """Whether a file may lack columns of the rows, whose values are then missing."""
         return self.missing_columns or self.of_all_files
 
     @property
@@ -292,23 +293,23 @@ class SourceSpec:
 
     @property
     def lies_in_files(self) -> bool:
-        """Whether its rows lie in files, which are there or which a log names."""
+        """Whether its rows are in files, given by a path or listed by a log."""
         return self.is_files or self.versioned
 
     @property
     def versioned(self) -> bool:
-        """Whether it is a table whose log says, for each version, which files the rows lie in."""
+        """Whether it is a table whose log lists, for each version, the files with its rows."""
         return self.adapter is not None and self.format != ADAPTER
 
     @property
     def shrinks(self) -> bool:
-        """Whether rows may be taken away again."""
+        """Whether rows may be deleted or replaced."""
         by_log = self.stream and self.versioned
         return self.tagged or self.deletions is not None or self.key is not None or by_log
 
     @property
     def directories(self) -> tuple[tuple[SourceSpec, int], ...]:
-        """Where files arrive, and with which weight their rows count."""
+        """The directories where files arrive, as sources, each with the weight of its rows."""
         if not self.lies_in_files:
             return ()
         if self.deletions is None:
@@ -318,7 +319,7 @@ class SourceSpec:
 
 @attrs.frozen
 class SinkSpec:
-    """A directory that the rows of an answer of a type are written to."""
+    """A directory to which the rows of an answer of type `type` are written."""
 
     path: Path
     format: Format

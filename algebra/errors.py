@@ -1,4 +1,4 @@
-"""What can go wrong, in two kinds: the user's query or data is wrong, or we are.
+"""The errors of this package: the user's query or data is wrong, an engine has failed, or the package has a fault.
 
 Nothing here prints: the command line renders a `UserError` with its line and caret, and chooses the exit code
 that the error carries.
@@ -13,7 +13,7 @@ from mrql.algebra.span import Span
 
 
 class MrqlError(Exception):
-    """The root of all errors that this package raises on purpose."""
+    """The base class of the errors that this package reports to its users."""
 
     exit_code = 1
 
@@ -31,7 +31,7 @@ class UserError(MrqlError):
         self.hint = None if hint is None else showable(hint)
 
     def render(self) -> str:
-        """The message as a person reads it: place, line, caret, hint."""
+        """The message with place, line, caret and hint."""
         if self.span is None:
             return f"error: {_cropped(self.message)}" + (f"\n  hint: {self.hint}" if self.hint else "")
         line, column = _shown(self.span.source.line_text(self.span.line), self.span.column)
@@ -51,20 +51,20 @@ class UserError(MrqlError):
 
 
 LINE_MAX_CHARACTERS = 160
-"""How much of a line is shown: of a longer one what is around the place."""
+"""The maximal length of a line as shown; of a longer line, the part around the place is shown."""
 MESSAGE_MAX_CHARACTERS = 800
-"""How long a message may be, but for the middle of it."""
+"""The characters shown, half from the start and half from the end, of a message more than twice as long."""
 
 
 def _cropped(message: str) -> str:
-    """A message in which a name or a value of any length may be."""
+    """The message, without its middle if it is too long, since it may contain a name or a value of any length."""
     if len(message) <= 2 * MESSAGE_MAX_CHARACTERS:
         return message
     return f"{message[: MESSAGE_MAX_CHARACTERS // 2]}…{message[-MESSAGE_MAX_CHARACTERS // 2 :]}"
 
 
 def _shown(line: str, column: int) -> tuple[str, int]:
-    """A line as it is shown, and where the column is in that."""
+    """The part of a line that is shown, and the column within that part."""
     if len(line) <= LINE_MAX_CHARACTERS:
         return line, column
     start = max(0, min(column - 1 - LINE_MAX_CHARACTERS // 4, len(line) - LINE_MAX_CHARACTERS))
@@ -74,18 +74,18 @@ def _shown(line: str, column: int) -> tuple[str, int]:
 
 
 class WrongRow(UserError):
-    """A row of a stream cannot be what it is, beside the others. Its place is that of the stream; rows and keys are
-    given as texts."""
+    """A row of a stream is invalid, by itself or given the others. The place is that of the stream; rows and keys are
+    given as text."""
 
     def __init__(self, stream: str, message: str, span: Span | None = None, hint: str | None = None) -> None:
         super().__init__(message, span, hint)
         self.stream = stream
         self.has_place = False
-        """Whether the hint says in which files such rows are, as far as they were found."""
+        """Whether the files with such rows have been looked up and, if found, named in the hint."""
 
 
 class MissingRow(WrongRow):
-    """A row is deleted from a stream more often than it is there; `times` says how much more often."""
+    """A row is deleted from a stream more often than it occurs there; `times` is the difference."""
 
     def __init__(self, stream: str, row: str, times: int = 1, span: Span | None = None) -> None:
         often = "" if times == 1 else f" ({times} times)"
@@ -94,7 +94,7 @@ class MissingRow(WrongRow):
 
 
 class AmbiguousRow(WrongRow):
-    """Two rows of a stream have one key, and nothing says which of them is later."""
+    """Two different rows of a stream have the same key, and nothing determines which of them is later."""
 
     def __init__(self, stream: str, key: str, version: str, *, versioned: bool, span: Span | None = None) -> None:
         if versioned:
@@ -115,7 +115,7 @@ class MissingVersion(WrongRow):
 
 
 class WrongDeletion(UserError):
-    """A deletion that was trusted has left less than nothing under a key of a state."""
+    """A trusted deletion has left a negative number of rows under a key of a state."""
 
     def __init__(self, streams: Sequence[str], state: str, key: str) -> None:
         named = " or ".join(f"`{name}`" for name in streams)
@@ -124,7 +124,7 @@ class WrongDeletion(UserError):
 
 
 class TooFewDigits(UserError):
-    """An engine that does not keep sums exactly knows one not well enough any more."""
+    """A sum has lost too many digits in an engine that does not keep sums exactly."""
 
     def __init__(self, span: Span | None = None) -> None:
         message = "too few digits are left of a sum from which much larger numbers were taken back"
@@ -138,11 +138,11 @@ class EvaluationError(Exception):
 
 
 OF_INTS = "an int has 32 bits, and a long 64: `e as long`"
-"""The hint for an overflow of what is computed of ints alone."""
+"""The hint for an overflow in a computation on ints alone."""
 
 
 class IntegerOverflow(EvaluationError):
-    """A value that its type of integers does not hold."""
+    """A value outside the range of its integer type."""
 
     def __init__(self) -> None:
         super().__init__("integer overflow")
@@ -166,7 +166,7 @@ class EngineError(MrqlError):
 
 
 class InternalError(MrqlError):
-    """A pass broke its own promise: a fault of this package, with the pass and the term at which it showed."""
+    """A fault of this package: for example, a pass has violated its contract. `where` names the pass or module."""
 
     exit_code = 70
 

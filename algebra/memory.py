@@ -1,8 +1,8 @@
-"""How much memory values in Python may take.
+"""Limits on the memory that values in Python may take.
 
 The reference evaluator holds all values in memory, and a short query may ask for more of them than there is room for: a
-range, the pairs of two tables, a loop that doubles a bag. The system would end the process without a word, or others
-with it, so the evaluator looks at how much there is before it makes large values, and now and then while it makes many.
+range, the pairs of two tables, a loop that doubles a bag. The system would kill the process without a message, or
+others with it, so the evaluator checks the memory before it makes a large value, and at intervals while it makes many.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from mrql.algebra.span import Span
 T = TypeVar("T")
 
 LOOKED_AT_MIN_ELEMENTS = 4096
-"""After so many elements the memory is looked at again; to look takes as long as to make some of them."""
+"""The number of elements after which memory is checked again; a check takes as long as making some of them."""
 LARGE_MIN_SIZE = 100_000
-"""A text of so many characters, or a list of so many elements, is looked at by itself."""
+"""The number of characters of a text, or of elements of a list, from which memory is checked for that value alone."""
 LONG_BYTES = 40
-"""What a number takes in a list, with its place there."""
+"""The size of a number in a list, including its slot."""
 PLACE_BYTES = 8
-"""What an element takes in a list that is there already."""
+"""The size of the slot of an existing element in a list."""
 MORE = "the reference engine holds all values in memory: `--memory SIZE` gives it more, and Spark spills to disk"
 _LIMIT = [0]
-"""The bytes that this process may take; 0 is half of the machine's. It is of the process, as its memory is."""
+"""The bytes that this process may take; 0 stands for half of the machine's memory. Global, as memory belongs to the
+process."""
 
 
 class OutOfMemory(EvaluationError):
@@ -40,17 +41,17 @@ class OutOfMemory(EvaluationError):
 
 
 def limit_memory(size: int) -> None:
-    """Lets this process take so many bytes for its values; 0 is half of the machine's memory."""
+    """Limits this process to `size` bytes; 0 stands for half of the machine's memory."""
     _LIMIT[0] = size
 
 
 def memory_limit() -> int:
-    """How many bytes this process may take."""
+    """The number of bytes that this process may take."""
     return _LIMIT[0] or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 def memory_used() -> int:
-    """How many bytes this process takes; where only that is known, the most that it has taken."""
+    """The number of bytes that this process takes, or its peak where only that is known."""
     try:
         with open("/proc/self/statm", "rb") as numbers:
             return int(numbers.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -59,15 +60,15 @@ def memory_used() -> int:
 
 
 def make_room(more: int = 0) -> None:
-    """Raises: OutOfMemory where there is no room for so many bytes more."""
+    """Raises: OutOfMemory if there is no room for `more` bytes."""
     if memory_used() + more > memory_limit():
         raise OutOfMemory()
 
 
 def with_room(elements: Iterable[T], place: Callable[[], Span | None]) -> Iterator[T]:
-    """The elements, as long as there is room for more of them.
+    """Yields the elements as long as there is room for more of them.
 
-    Raises: UserError where there is none, at the place that makes them.
+    Raises: UserError, at `place()`, if there is none.
     """
     for number, element in enumerate(elements, 1):
         if number % LOOKED_AT_MIN_ELEMENTS == 0:

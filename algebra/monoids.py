@@ -7,7 +7,7 @@ that `reduce(⊕, {x, y}) = unit(x) ⊕ unit(y)` is a homomorphism from bags. Re
 - *idempotent*: `x ⊕ x = x`. Then multiplicities do not matter.
 - *a group*: each `x` has an inverse `-x` with `x ⊕ -x = z`. Then a deletion is the inverse of an insertion.
 
-A missing value is skipped by every aggregation: `unit(null) = z`. What monoids do with values is in
+A missing value is skipped by every aggregation: `unit(null) = z`. The operations of monoids on values are in
 `evaluation/monoid_operations.py`.  Source: [MRQL] §5, (5), §8.1 (□).
 """
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 @attrs.frozen(repr=False)
 class Op:
-    """A monoid on basic values as a row of the table. Two rows are equal when their names are.
+    """A monoid on basic values, as a row of the table. Rows are compared by name.
 
-    An element that is there is its own unit, and one that is missing has the zero for its unit. The combination sees
-    values of the carrier, which `type_rule` gives. A sign is a word, or one that `notation/term.lark` lists.
+    A present element is its own unit; the unit of a missing one is the zero. `combine` takes values of the carrier,
+    whose type `type_rule` gives. `sign` is a word, or a sign that `notation/term.lark` lists.
     """
 
     name: str
-    """Never changes: states are known by it."""
+    """Must never change: states are identified by it."""
     sign: str = attrs.field(eq=False)
-    """What stands for it in a term."""
+    """Its notation in a term."""
     meaning: str = attrs.field(eq=False)
     zero: Value = attrs.field(eq=False, kw_only=True)
     combine: Callable[[Any, Any], Value] = attrs.field(eq=False, kw_only=True)
@@ -64,7 +64,7 @@ def _op(sign: str) -> Op:
 
 def _sum_type(element: Type) -> Type | None:
     """Sums of integers are `long`, of decimals the widest decimal, and of other numbers `double`, whatever the width of
-    the elements: so a sum of sums is of their type."""
+    the elements: so a sum of sums has the type of the sums."""
     if not ty.is_numeric(element):
         return None
     if isinstance(element, ty.DecimalType):
@@ -73,7 +73,7 @@ def _sum_type(element: Type) -> Type | None:
 
 
 def _product_type(element: Type) -> Type | None:
-    """No type has the digits of all products of decimals."""
+    """As for sums, but None for decimals: no type has enough digits for all their products."""
     return None if isinstance(element, ty.DecimalType) else _sum_type(element)
 
 
@@ -110,8 +110,8 @@ _ROWS = (
     Op("OR", "∨", "whether any is true", zero=False, combine=_either, type_rule=_condition_type, idempotent=True),
 )
 OPS: dict[str, Op] = {op.sign: op for op in _ROWS}
-"""The monoids on basic values by their signs. What each is in SQL stands in `runtime/spark/expressions/aggregates.py`;
-nothing else is needed for one more."""
+"""The monoids on basic values by their signs. Another one needs only a row here, and its SQL in
+`runtime/spark/expressions/aggregates.py`."""
 
 
 @attrs.frozen
@@ -168,7 +168,7 @@ class Keyed:
 
 @attrs.frozen
 class Invariant:
-    """`□`: what does not change. `x □ y` is `x` where `x = y`, and an error otherwise.  Source: [MRQL] §7."""
+    """`□`, for values that do not change: `x □ y` is `x` if `x = y`, and an error otherwise.  Source: [MRQL] §7."""
 
     def __str__(self) -> str:
         return "□"
@@ -178,8 +178,8 @@ class Invariant:
 class Fold:
     """A monoid that a query defines: `combine` is `λ(x, y). x ⊕ y` over values of type `type`, `zero` its identity.
 
-    That it is associative and commutes and that `zero` is neutral, is the word of whoever defines it. It has no
-    inverse. `combine` and `zero` name no variables and no data sources.
+    The author of the query is responsible for `combine` being associative and commutative, and for `zero` being its
+    identity. It has no inverse. `combine` and `zero` have no free variables and no data sources.
     """
 
     name: str
@@ -228,7 +228,7 @@ def is_idempotent(m: Monoid) -> bool:
 def is_group(m: Monoid) -> bool:
     """Whether deletions can be merged as inverses: the carrier with its weights or numbers is a group.
 
-    `□` is no group, but needs no inverse either: what does not change is not deleted.
+    `□` is not a group, but needs no inverse: values that do not change are not deleted.
     """
     match m:
         case Aggregate(op):

@@ -1,4 +1,4 @@
-"""By which fields a row of a stream replaces the one that was there: the key of a table that is upserted."""
+"""The key of a stream with upserts: the fields by which a row replaces an earlier one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mrql.algebra.values.values import Record, Value
 
 @attrs.frozen
 class RowKey:
-    """The fields of a key, and the one that says which of two rows with one key is later.
+    """The fields of a key, and the version field, by which the later of two rows with the same key is determined.
 
-    The fields of a tuple are called `_1`, `_2`, … A missing value in a key is one like any other.
+    The fields of a tuple are called `_1`, `_2`, … A missing value in a key is treated like any other value.
     """
 
     fields: tuple[str, ...]
@@ -22,7 +22,7 @@ class RowKey:
 
     @property
     def kept_of_deleted(self) -> frozenset[str]:
-        """The fields that are looked at of a row that is taken away."""
+        """The fields of a deleted row that are used."""
         return frozenset(self.fields if self.version is None else (*self.fields, self.version))
 
     def of(self, row: Value) -> tuple[Value, ...]:
@@ -30,13 +30,13 @@ class RowKey:
         return tuple(field_of(row, name) for name in self.fields)
 
     def version_of(self, row: Value) -> Value:
-        """The version of a row, as a value that is compared with that of others."""
+        """The version of a row, for comparison with other rows; None without a version field."""
         return None if self.version is None else field_of(row, self.version)
 
     def check_fields(self, row: Type) -> None:
-        """Whether rows of a type have the fields of the key.
+        """Checks that rows of a type have the fields of the key.
 
-        Raises: UserError, naming the first that is not there, or is named twice.
+        Raises: UserError, naming the first field that is absent or listed twice.
         """
         for name in self.fields:
             _must_have(row, name)
@@ -45,7 +45,7 @@ class RowKey:
             raise UserError(f"the field `{twice}` is in the key twice")
 
     def check_version(self, row: Type) -> None:
-        """Whether the version of rows of a type says which of two is later.
+        """Checks that the version field orders rows of a type.
 
         Raises: UserError.
         """
@@ -62,7 +62,7 @@ class RowKey:
 def _must_have(row: Type, name: str) -> Type:
     """The type of a field.
 
-    Raises: UserError where rows have no field of the name.
+    Raises: UserError if rows have no field of that name.
     """
     fields = dict(fields_of(row))
     if name not in fields:
@@ -72,12 +72,12 @@ def _must_have(row: Type, name: str) -> Type:
 
 
 def is_version(t: Type) -> bool:
-    """Whether values of a type tell which is later: they are ordered, without rounding and without NaN."""
+    """Whether values of a type can be versions: they are ordered, without rounding and without NaN."""
     return ty.is_integral(t) or isinstance(t, ty.DecimalType) or t in (ty.STRING, ty.DATE, ty.TIMESTAMP, ty.BYTES)
 
 
 def fields_of(row: Type) -> tuple[tuple[str, Type], ...]:
-    """The fields of a record or a tuple, by their names; any other row has none."""
+    """The fields of a record or a tuple, with their names; any other row has none."""
     match row:
         case ty.RecordType(fields):
             return fields

@@ -17,21 +17,21 @@ ADDRESS = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
-"""An address in quotes, up to the end of these; one of PostgreSQL without quotes, with all of its line, since there may
-be spaces in a password; any other one up to a space."""
+"""A quoted address, up to the closing quote; an unquoted one of PostgreSQL, up to the end of its line, since a password
+may contain spaces; any other address, up to a space or a quote."""
 USER = re.compile(r"(?P<before>\w[\w+.-]*:/*[^/:@]*:)(?P<secret>.*)(?=@)", re.DOTALL)
-"""A user and a password, and a host."""
+"""A user and a password, before a host."""
 PORT = re.compile(r"\d{1,5}(?=[/?]|$)")
 NO_PORT = re.compile(r"(?P<before>\w[\w+.-]*:/*[^/:@\[?#]*:)(?=[^/@?#]*[^/@?#\d])(?P<secret>[^/@?#]+)")
-"""A user and a password without a host, which may be taken for a host and a port."""
+"""A user and a password without a host, which look like a host and a port, except that the port is not a number."""
 OPTION = re.compile(r"(?P<before>[?&](?P<key>[^=&?]*)=)(?P<secret>[^&]*)")
 IN_OPTION = re.compile(r"""(?i)(?P<before>\b(?:ssl)?password\s*=\s*)(?P<secret>'(?:\\.|[^'\\\n])+'|[^\s&"']+)""")
-"""An option anywhere, as libpq writes them as well."""
+"""A password as an option anywhere in a text, also in the notation of libpq."""
 
 
 @functools.lru_cache(maxsize=8)
 def without_passwords(text: str) -> str:
-    """A text in which the passwords of addresses are asterisks; what stands behind them stays where it is.
+    """The text with the passwords of addresses replaced by as many asterisks, so that all else keeps its position.
 
     >>> without_passwords("postgresql://ann:se/cr:et@db/x?table=t&password=abc")
     'postgresql://ann:********@db/x?table=t&password=***'
@@ -44,7 +44,7 @@ def without_passwords(text: str) -> str:
 
 
 def is_secret(key: str) -> bool:
-    """Whether an option of an address, as it is written, has a password.
+    """Whether the name of an option, as it is written in an address, is that of a password.
 
     >>> [is_secret(key) for key in ("password", "sslpassword", "passwor%64", "table")]
     [True, True, True, False]
@@ -59,7 +59,7 @@ def _public(found: re.Match[str]) -> str:
     first = address if quote else address.split(maxsplit=1)[0]
     user = USER.match(address)
     if user is not None and not quote and PORT.match(user["secret"]):
-        # A port, and what is said of the address: `postgresql://db:5432/x: there is no role "ann@home"`.
+        # A port, followed by a message about the address: `postgresql://db:5432/x: there is no role "ann@home"`.
         user = USER.match(first)
     user = user or NO_PORT.match(first)
     if user is not None:
@@ -68,31 +68,31 @@ def _public(found: re.Match[str]) -> str:
 
 
 def _hidden(found: re.Match[str]) -> str:
-    """What is found, with asterisks for what is secret; lines stay lines."""
+    """The match with asterisks for its secret; line breaks stay."""
     return found["before"] + re.sub(r"[^\n]", "*", found["secret"])
 
 
 def written_name(name: str) -> str:
-    r"""The name of a field as a query writes it: in backquotes where it is no word, each backquote in it twice, and
-    control characters by their numbers.
+    r"""The name of a field as a query writes it: in backquotes if it is not a word, with each backquote doubled and
+    control characters as `\uXXXX`.
 
     >>> print(written_name("price"), written_name("unit price"), written_name("a`b"), written_name("a\x1b"))
     price `unit price` `a``b` `a\u001b`
     """
     if _WORD.fullmatch(name):
         return name
-    # A backslash that would begin a number is written as one.
+    # A backslash that would begin an escape is itself written as one.
     plain = _NUMBER.sub(r"\\u005cu\1", name)
     return "`" + numbered(plain).replace("`", "``") + "`"
 
 
 def named(written: str) -> str:
-    r"""What stands in backquotes as a name.
+    r"""The name that a text between backquotes stands for.
 
     >>> print(named("a``b"), named(r"a\u0062"), named(r"\u005cu0062"))
     a`b ab \u0062
 
-    Raises: UnicodeDecodeError where it has half a surrogate pair.
+    Raises: UnicodeDecodeError if it has half a surrogate pair.
     """
     found = _NUMBER.sub(lambda number: chr(int(number[1], 16)), written.replace("``", "`"))
     return found.encode("utf-16", "surrogatepass").decode("utf-16") if _HALF.search(found) else found
@@ -102,11 +102,11 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _NUMBER = re.compile(r"\\u([0-9A-Fa-f]{4})")
 _HALF = re.compile("[\ud800-\udfff]")
 JOINERS = "\u200c\u200d"
-"""What words of Persian and pictures are put together with."""
+"""Format characters that words of Persian and emoji contain."""
 
 
 def escaped(text: str, kept: str = "") -> str:
-    r"""A text whose control characters are escaped, those that a terminal would obey or that turn its lines round.
+    r"""The text with control characters escaped, which a terminal would obey, or which reverse the order of its text.
 
     >>> print(escaped("a\x1b[2J\u202eb\n"))
     a\x1b[2J\u202eb\n
@@ -115,7 +115,7 @@ def escaped(text: str, kept: str = "") -> str:
 
 
 def numbered(text: str, kept: str = "") -> str:
-    r"""A text whose control characters are written as JSON and strings of the language write them.
+    r"""The text with control characters written as in JSON and in strings of the language.
 
     >>> print(numbered("a\x9b\u202e\U000e0001"))
     a\u009b\u202e\udb40\udc01
@@ -140,5 +140,5 @@ def _is_control(character: str) -> bool:
 
 
 def showable(text: str, kept: str = "") -> str:
-    """A text as a message shows it."""
+    """The text as a message shows it: without passwords, with control characters escaped."""
     return escaped(without_passwords(text), kept)

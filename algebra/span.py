@@ -19,7 +19,7 @@ from mrql.algebra.showable import without_passwords
 class Source:
     """A named text: a query file, a string given to `mrql.compile`, a data file.
 
-    One that is `included` in another is a file of that name.
+    An `included` one is a file of that name, included in another source.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Source:
 
     @property
     def shown(self) -> str:
-        """The text without passwords, of which one may go over lines; all else stands where it did."""
+        """The text without passwords, each of which may span lines; all else keeps its position."""
         return without_passwords(self.text)
 
     def line_of(self, offset: int) -> int:
@@ -70,7 +70,7 @@ class Span:
 
     @property
     def aligned(self) -> str:
-        """The text, whose lines stand to each other as in the source, and one of them at the margin."""
+        """The text with its lines aligned as in the source, less the indentation that they share."""
         return textwrap.dedent(" " * (self.column - 1) + self.text)
 
     def to(self, other: Span) -> Span:

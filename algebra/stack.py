@@ -1,7 +1,8 @@
-"""Room for deep terms, and for functions that call themselves.
+"""Stack space for deep terms, and for functions that call themselves.
 
-A text is nested at most 200 levels deep (`mrql.parser.depth`), but a level of the text becomes several of a term, and
-each of those several calls. They are calls of Python functions, which take little room on the machine's stack.
+A text is nested at most 200 levels deep (`mrql.parser.depth`), but a level of the text becomes several levels of a
+term, and each of those several calls. These are calls of Python functions, which take little room on the machine's
+stack.
 
 A function of a query that calls itself may do so `NESTED_MAX_CALLS` times in a row, whatever Python's own limits are:
 after some levels the evaluation goes on in another thread, which has a stack of its own.
@@ -19,15 +20,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 STACK_MAX_CALLS = 20_000
-"""How deep calls may be nested in each other while a term is worked on."""
+"""The maximal depth of nested calls while a term is processed."""
 NESTED_MAX_CALLS = 5_000
-"""How many calls of a query's own functions may be nested in each other."""
+"""The maximal depth of nested calls of a query's own functions."""
 STACK_BYTES = 64 * 2**20
-"""The size of the stack of a thread, of which only what is used is real."""
+"""The size of a thread's stack; only the part in use takes memory."""
 
 
 def deep(function: Callable[P, R]) -> Callable[P, R]:
-    """The function with room for `STACK_MAX_CALLS` nested calls, as long as it runs."""
+    """The function, with a recursion limit of at least `STACK_MAX_CALLS` while it runs."""
 
     @wraps(function)
     def with_room(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -47,7 +48,7 @@ _STARTING = threading.Lock()
 
 
 def on_a_stack_of_its_own(function: Callable[[], R]) -> R:
-    """The result of a function, or its error, in a thread of its own."""
+    """Runs a function in a thread of its own, and returns its result or raises its error."""
     results: list[R] = []
     errors: list[BaseException] = []
 

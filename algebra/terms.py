@@ -31,7 +31,7 @@ from mrql.algebra.values.values import Value, canonical
 
 
 class IllTyped(Exception):
-    """A term was built that has no type: a fault of whoever built it."""
+    """A term was built that has no type: a fault of the code that built it."""
 
 
 def _place() -> Span | None:
@@ -373,15 +373,16 @@ class Take:
 
 
 LOOP_MAX_STEPS = 10_000
-"""After so many steps a loop without a limit is taken for one that does not end."""
+"""The number of steps after which a loop without a limit is assumed not to end."""
 
 
 @attrs.frozen
 class Repeat:
     """`repeat(λp. f while c, n, e)`: the last of e, f(e), f(f(e)), …
 
-    At most `limit` steps are taken. Without a condition a step that changes nothing is the last one, and with one, a
-    step to a value of which it is not true. A loop without a limit that has not ended after `most` steps is an error.
+    At most `limit` steps are taken. Without a condition, the loop ends after a step that changes nothing; with one,
+    after a step to a value that does not satisfy it. A loop without a limit that has not ended after `most` steps is
+    an error.
 
     *Source*: [MRQL] §5.
     """
@@ -390,7 +391,7 @@ class Repeat:
     source: Term
     limit: Term | None = None
     condition: Term | None = None
-    """A term over the variables of the function's pattern, which is given the value after a step."""
+    """A term over the variables of the function's pattern, which is bound to the value after a step."""
     most: int = LOOP_MAX_STEPS
     span: Span | None = _place()
 
@@ -419,7 +420,7 @@ def one_or_tuple(terms: Sequence[Term]) -> Term:
 
 
 def one_or_pattern(patterns: Sequence[Pattern]) -> Pattern:
-    """The pattern for what `one_or_tuple` makes."""
+    """The pattern that matches a value of `one_or_tuple`."""
     return patterns[0] if len(patterns) == 1 else PTuple(tuple(patterns))
 
 

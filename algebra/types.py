@@ -16,7 +16,7 @@ from mrql.algebra.showable import written_name
 
 
 class Kind(Enum):
-    """The basic types, by their name in the language."""
+    """The basic types, by their names in the language."""
 
     BOOL = "bool"
     INT = "int"
@@ -28,7 +28,7 @@ class Kind(Enum):
     TIMESTAMP = "timestamp"
     BINARY = "binary"
     DECIMAL = "decimal"
-    """Numbers of so many digits, a type for each number of them (`DecimalType`)."""
+    """Decimal numbers: a type for each precision and scale (`DecimalType`)."""
     ANY = "any"
     XML = "XML"
     DATA = "data"
@@ -39,11 +39,11 @@ class Kind(Enum):
 class Basic:
     """A type of atomic values: `int` has 32 bits, `long` 64, `float` 32, `double` 64; strings are Unicode.
 
-    A `date` is a day of the years 1 to 9999, a `timestamp` one of its microseconds, in UTC; `binary` are bytes, in any
-    number. A value of type `any` is a
-    JSON value, one of type `XML` an element or a text in one; both are atoms as far as the operators of the algebra are
-    concerned, and functions take them apart (`values/json_values.py`, `values/xml_elements.py`). So is one of a
-    recursive `data` type, which is known by its name; `XML` is one that there always is.
+    A `date` is a day of the years 1 to 9999, a `timestamp` a microsecond of such a day, in UTC, and a `binary` any
+    number of bytes. A value of type `any` is a JSON value, one of type `XML` an element or a text in one; both are
+    atoms to the operators of the algebra, and functions take them apart (`values/json_values.py`,
+    `values/xml_elements.py`). So are values of a recursive `data` type, which is identified by its name; `XML` is
+    predefined.
     """
 
     kind: Kind
@@ -54,14 +54,14 @@ class Basic:
 
 
 MAX_PRECISION = 38
-"""How many digits a decimal has at most, as in Spark."""
+"""The maximal number of digits of a decimal, as in Spark."""
 
 
 @attrs.frozen
 class DecimalType(Basic):
     """`decimal(p, s)`: exact numbers of at most p digits, s of them behind the point: 1 ≤ p ≤ 38 and 0 ≤ s ≤ p.
 
-    A value is held with s digits behind the point, so that there is one for each number.
+    A value is held with exactly s digits behind the point, so that each number has one representation.
 
     Raises: ValueError for other numbers of digits.
     """
@@ -80,7 +80,7 @@ class DecimalType(Basic):
 
     @property
     def whole(self) -> int:
-        """How many digits there are before the point."""
+        """The number of digits before the point."""
         return self.precision - self.scale
 
 
@@ -104,9 +104,8 @@ class TupleType:
 class RecordType:
     fields: tuple[tuple[str, Type], ...]
     left_out: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False, repr=False, kw_only=True)
-    """What the rows have besides where they come from, of types that the language does not have: names, and what these
-    types are called there; or `any`, of a column that is not asked for. No value has these fields; an error says
-    why."""
+    """Columns of the source that values do not have, for error messages, as pairs of a name and a type. The type is the
+    source's name for one that the language lacks, or `any` for a column that the query skips."""
 
     def __str__(self) -> str:
         return f"<{', '.join(f'{written_name(name)}: {t}' for name, t in self.fields)}>"
@@ -159,13 +158,13 @@ BASIC: dict[str, Basic] = {kind.value: Basic(kind) for kind in Kind if kind not 
 """The basic types of the language by their names; `decimal` alone is `decimal(10, 0)`, as in Spark."""
 
 FRACTIONS: tuple[Basic, ...] = (FLOAT, DOUBLE)
-"""Those of numbers of which some are infinite, and some are none."""
+"""The numeric types with infinities and NaN."""
 
 BINARY: tuple[Basic, ...] = (INT, LONG, *FRACTIONS)
-"""The numbers of so many bits, each of which widens to the next."""
+"""The numeric types of a fixed number of bits, each of which widens to the next."""
 
 INTEGERS_AS_DECIMALS = {INT: DecimalType(10), LONG: DecimalType(20)}
-"""What integers are among decimals: the same as in Spark."""
+"""The decimal type that holds each integer type, as in Spark."""
 
 
 def is_numeric(t: Type) -> bool:
@@ -177,7 +176,7 @@ def is_integral(t: Type) -> bool:
 
 
 def is_json(t: Type) -> bool:
-    """Whether JSON can hold the values of a type: it has no tuples, no elements, and none of a recursive type."""
+    """Whether JSON can hold the values of a type: it has no tuples, no XML elements and no recursive types."""
     return not any(isinstance(part, TupleType) or part == XML or is_data(part) for part in walk(t))
 
 
@@ -204,8 +203,8 @@ def join_types(a: Type, b: Type) -> Type | None:
     """The least type that holds the values of both, or None.
 
     Numbers widen (`int` < `long` < `float` < `double`; integers to decimals, decimals to `double`), and a `date` to
-    the `timestamp` that it begins with, also inside tuples, records and collections. Two decimals that no third one
-    holds have no common type.
+    the `timestamp` at its start, also inside tuples, records and collections. Two decimal types whose values no third
+    one holds have no common type.
 
     >>> print(join_types(TupleType((INT, STRING)), TupleType((DOUBLE, STRING))))
     (double, string)
@@ -252,7 +251,7 @@ def _wider_number(a: Basic, b: Basic) -> Basic | None:
 
 
 def as_decimal(t: Type) -> DecimalType | None:
-    """The decimals that hold all values of a type of numbers, if there are any."""
+    """The smallest decimal type that holds all values of a numeric type, if there is one."""
     if isinstance(t, DecimalType):
         return t
     return INTEGERS_AS_DECIMALS.get(t) if isinstance(t, Basic) else None

@@ -1,4 +1,4 @@
-"""Between which bounds the integers lie that a term may have as its value, and so whether it may leave its type."""
+"""Bounds of the integers that a term may evaluate to, and whether integers and decimals may overflow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mrql.algebra.types import Type
 Interval: TypeAlias = tuple[int, int]
 
 Known: TypeAlias = Mapping[Term, Interval]
-"""Between which bounds values lie where a term is evaluated."""
+"""The bounds known of values where a term is evaluated."""
 NOTHING_KNOWN: Known = {}
 
 NARROW: Interval = (-(2**32), 2**32)
@@ -43,11 +43,12 @@ _COMPUTED = (PLUS, MINUS, TIMES, DIVIDE, MODULO)
 _HALVES: dict[Function, Interval] = {HIGH: (-(2**31), 2**31 - 1), LOW: (0, 2**32 - 1)}
 _ABS = FUNCTIONS["abs"]
 _COMPARED = {LT: (-1, False), LE: (-1, True), GT: (1, False), GE: (1, True)}
-"""Of which sign what a comparison holds for is beyond the constant on its right, and whether that is included."""
+"""For each comparison with a constant on its right: −1 if it holds below the constant, 1 if above it; and whether it
+holds for the constant itself."""
 
 
 def may_overflow(term: Term, known: Known = NOTHING_KNOWN) -> bool:
-    """Whether the integers that a term is computed from may leave the range of their type on the way.
+    """Whether an integer or a decimal that is computed anywhere in a term may leave the range of its type.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> texts = ("x + 1L", "(y as long) * 8L", "x", "if x < 9L then x + 1L else 9L")
@@ -63,12 +64,12 @@ def may_overflow(term: Term, known: Known = NOTHING_KNOWN) -> bool:
             )
         case Prim() | Cast() | Single() | Tup():
             return leaves_its_range(term, known) or any(may_overflow(child, known) for child in children(term))
-        case _:  # a name that is bound in it may be that of a value that is known
+        case _:  # it may bind a name that `known` uses for another value
             return leaves_its_range(term) or any(map(may_overflow, children(term)))
 
 
 def _where(condition: Term, known: Known, *, holds: bool) -> Known:
-    """What is known of the values where a comparison with a constant holds, or where it does not."""
+    """The bounds known of values where a comparison with a constant holds, or where it does not."""
     match condition:
         case Prim(function, (value, Lit(int() as bound))) if function in _COMPARED and value.type in INT_RANGES:
             beyond, including = _COMPARED[function]
@@ -83,7 +84,7 @@ def _where(condition: Term, known: Known, *, holds: bool) -> Known:
 
 
 def leaves_its_range(term: Term, known: Known = NOTHING_KNOWN) -> bool:
-    """Whether an operation, or a sum, may leave the range of its type, whatever it is over."""
+    """Whether a term's own operation, or its sum, may leave the range of its type; its operands are not checked."""
     match term:
         case Prim(function, _) if function in (PLUS, MINUS, TIMES, NEGATE, _ABS) and term.type in INT_RANGES:
             return not _within(_computed(term, known), _of_type(term.type))
@@ -102,7 +103,7 @@ def leaves_its_range(term: Term, known: Known = NOTHING_KNOWN) -> bool:
 
 
 def has_one_at_most(bag: Term) -> bool:
-    """Whether a bag has no second element: to add up what it has adds nothing."""
+    """Whether a bag is known to have at most one element, so that its sum takes no addition."""
     match bag:
         case Single() | Empty():
             return True
@@ -113,15 +114,15 @@ def has_one_at_most(bag: Term) -> bool:
 
 
 def is_narrow(term: Term) -> bool:
-    """Whether a reduction adds up integers, or decimals, of half the width that their sum may have: no number of rows
-    makes that too large."""
+    """Whether a reduction adds up integers, or decimals, of about half the width of their sum, so that no number of
+    rows makes it too large."""
     if isinstance(term, Reduce) and isinstance(term.type, ty.DecimalType):
         return all(digits <= LOW_DIGITS for digits in _digits_of_addends(term.source))
     return isinstance(term, Reduce) and all(_within(addend, NARROW) for addend in _addends(term.source))
 
 
 def digits_of(number: Term) -> int:
-    """How many digits a decimal has at most, as many of them behind the point as its type has.
+    """The maximal number of digits of a decimal, with as many behind the point as its type has.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> texts = ("x", "x as decimal(38, 2)", "x as decimal(38, 9)")
@@ -166,7 +167,7 @@ def _addends(bag: Term) -> list[Interval]:
 
 
 def has_halves(term: Term) -> bool:
-    """Whether the upper half of what an operation gives is a long, though the whole may be none.
+    """Whether the upper half of an operation's result fits a long, even if the result does not.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> [has_halves(parse(text, {}, {"x": ty.LONG, "y": ty.INT})) for text in ("x * y", "x * x")]
@@ -176,7 +177,7 @@ def has_halves(term: Term) -> bool:
 
 
 def interval(term: Term, known: Known = NOTHING_KNOWN) -> Interval:
-    """The least and the greatest value of an integer, if it has one."""
+    """The least and the greatest value that an integer may have, unless it is missing."""
     if known and term in known:
         return known[term]
     found = _computed(term, known)

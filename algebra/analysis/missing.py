@@ -1,12 +1,12 @@
-"""Which terms may be missing where a collection, a tuple or a record is expected.
+"""Which terms may have a missing value where a collection, a tuple or a record is expected.
 
-A missing collection is a value of its own, and not the empty one: as a key, in a comparison, in the output. What
-iterates over it sees nothing, and gives a collection that is there. So
+A missing collection is a value of its own, distinct from the empty one: as a key, in a comparison, in the output.
+Operators that iterate over it see no elements, and return a collection that is not missing. So
 
     cMap(λx. {x}, e) = e,    e ⊎ {} = e,    reduce(⊎, e) = e
 
-hold where e cannot be missing, and where what stands around iterates over the value. A tuple that is missing has
-missing parts, and is none of missing parts: `cMap(λ(x, y). {(x, y)}, e) = e` needs elements that are there, too.
+hold where e cannot be missing, or where the context only iterates over the value. A missing tuple has missing parts,
+but is not a tuple of missing parts: `cMap(λ(x, y). {(x, y)}, e) = e` also needs elements that cannot be missing.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ from mrql.algebra.terms import (
 
 @attrs.frozen
 class Known:
-    """What is known of a value: whether it may be missing, and the same of its parts and elements."""
+    """What is known of a value: whether it may be missing, and the same for its parts and elements."""
 
     missing: bool = True
     parts: Mapping[int | str, Known] = attrs.field(factory=dict)
-    """Of a tuple or record that is there, by place or name; of those that are not named nothing is known."""
+    """The parts of a tuple or record, if it is not missing, by place or name; nothing is known of absent ones."""
     elements: Known | None = None
-    """Of all elements together; None where nothing is known."""
+    """What holds for all elements; None if nothing is known."""
     empty: bool = False
     """Whether there are no elements."""
 
@@ -79,7 +79,7 @@ class Known:
         return UNKNOWN if self.elements is None else self.elements
 
     def __or__(self, other: Known) -> Known:
-        """What is known of a value that is one of two."""
+        """What is known of a value that is either of two."""
         parts = {step: known | other.parts[step] for step, known in self.parts.items() if step in other.parts}
         missing = self.missing or other.missing
         if self.empty or other.empty:
@@ -93,18 +93,18 @@ UNKNOWN = Known()
 PRESENT = Known(missing=False)
 NOTHING_IN_IT = Known(missing=False, empty=True)
 PAIRS = Known(missing=False, elements=PRESENT)
-"""A bag of elements that are there, as what is stored by key."""
+"""A bag of elements that are not missing, such as a state with keys."""
 
 
 class MissingScope:
-    """What is known of the variables around a term; nothing of those that are not named."""
+    """What is known of the variables in scope; nothing is known of absent ones."""
 
     def __init__(self, bound: Mapping[str, _Bound] | None = None) -> None:
         self.bound = bound or {}
 
     @staticmethod
     def given(values: Mapping[str, Known]) -> MissingScope:
-        """The scope of variables of which something is known."""
+        """The scope of variables of which these things are known."""
         bound = _Bound(lambda: dict(values))
         return MissingScope(dict.fromkeys(values, bound))
 
@@ -113,12 +113,12 @@ class MissingScope:
         return self.bound[name].known[name] if name in self.bound else UNKNOWN
 
     def inside(self, pattern: Pattern, bound: _Bound) -> MissingScope:
-        """The scope in which a pattern's variables are bound."""
+        """The scope inside a binder with this pattern."""
         return MissingScope({**self.bound, **dict.fromkeys(bound_names(pattern), bound)})
 
 
 class _Bound:
-    """What is known of the variables of a pattern, looked up when one is asked for."""
+    """What is known of the variables of a pattern, computed when it is first needed."""
 
     def __init__(self, look: Callable[[], dict[str, Known]]) -> None:
         self.look = look
@@ -179,7 +179,7 @@ def _first_present(values: list[Known]) -> Known:
 
 
 def there(term: Term) -> Term:
-    """The elements of a collection, which is the empty one where it is missing."""
+    """The collection, with the empty one in place of a missing one."""
     if not may_be_missing(term):
         return term
     match term.type:
@@ -191,7 +191,8 @@ def there(term: Term) -> Term:
 
 
 def missing_parts(value: Term) -> list[Term]:
-    """Whether a tuple or record is missing, and those in it: one that is is another key than one of missing parts."""
+    """Tests whether a tuple or record, and each one in it, is missing: as a key it then differs from one of missing
+    parts."""
     match value.type:
         case ty.TupleType(items) if items:
             parts: list[Term] = [Nth(value, i) for i in range(len(items))]
@@ -239,7 +240,7 @@ def _groups(pair: Known, groups: Known) -> Known:
 
 
 def scopes(term: Term, scope: MissingScope) -> tuple[MissingScope, ...]:
-    """The scopes of a term's children, in their order, within that of the term."""
+    """The scopes of a term's children, in order, given the scope of the term."""
     match term:
         case Let(pattern, value, _):
             return scope, scope.inside(pattern, _Bound(lambda: _bind(pattern, known(value, scope))))
@@ -264,23 +265,23 @@ def _bind(pattern: Pattern, value: Known) -> dict[str, Known]:
 
 
 def _carried(pattern: Pattern) -> dict[str, Known]:
-    """What a loop carries from step to step: the empty collection for one that is missing."""
+    """What is known of the variables of a loop, which carries the empty collection in place of a missing one."""
     return {v.name: Known(missing=not ty.is_collection(v.type)) for v in pattern_vars(pattern)}
 
 
 class Use(IntEnum):
-    """What a term's value is used for where it stands."""
+    """How the context of a term uses its value."""
 
     WHOLE = 0
-    """For itself: that it is missing matters."""
+    """As a whole: it matters whether it is missing."""
     ELEMENTS = 1
-    """It is iterated over: a missing collection is there the same as the empty one."""
+    """It is iterated over: a missing collection is equivalent to the empty one."""
     PARTS = 2
-    """Its elements are taken apart, too: a missing tuple is there the same as one of missing parts."""
+    """Its elements are taken apart, too: a missing tuple is equivalent to one of missing parts."""
 
 
 def uses(term: Term, use: Use) -> tuple[Use, ...]:
-    """What the children of a term are used for, where the term itself is put to some use."""
+    """How a term uses the values of its children, given the use of its own value."""
     match term:
         case CMap(Lambda(PTuple()), _):
             return max(use, Use.ELEMENTS), Use.PARTS

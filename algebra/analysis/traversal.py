@@ -57,7 +57,7 @@ _CHILDREN: Mapping[type[Term], Callable[[Any], tuple[Term, ...]]] = {
     Take: lambda t: (t.count, t.source),
     Repeat: lambda t: (t.function.body, *(part for part in (t.condition, t.limit) if part is not None), t.source),
 }
-"""By the class and not by a `match`: no function is called as often."""
+"""By class, and not by a `match`, since `children` is the most frequently called function."""
 
 
 def children(term: Term) -> tuple[Term, ...]:
@@ -74,7 +74,7 @@ def map_children(term: Term, f: Rule) -> Term:
 
 
 def with_children(term: Term, new: tuple[Term, ...]) -> Term:
-    """The same kind of node over other children; the same object if they are those that it has."""
+    """The same kind of node over other children; the same object if they are its own."""
     if all(map(is_, children(term), new)):
         return term
     match term:
@@ -149,5 +149,5 @@ def size(term: Term) -> int:
 
 
 def height(term: Term) -> int:
-    """How many nodes stand one below the other at most, without the first."""
+    """The number of edges on the longest path from the term to a leaf."""
     return max((1 + height(child) for child in children(term)), default=0)

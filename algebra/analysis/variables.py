@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 @attrs.define
 class Names:
-    """A supply of fresh names, handed to whoever needs them, so that the same query always gets the same names."""
+    """A supply of fresh names, passed as an argument, so that the same query always gets the same names."""
 
     taken: set[str] = attrs.Factory(set)
     _reached: dict[str, int] = attrs.Factory(dict)
-    """Up to which number the names of a stem are taken."""
+    """The number up to which the names of a stem are taken."""
 
     def fresh(self, base: str) -> str:
         """A name like `base` that was not given out before."""
@@ -34,7 +34,7 @@ class Names:
         return name
 
     def only(self, taken: Iterable[str]) -> None:
-        """These names are taken, and no others any more."""
+        """Makes these the only names that are taken."""
         self.taken.clear()
         self._reached.clear()
         self.taken.update(taken)
@@ -53,7 +53,7 @@ def pattern_vars(pattern: Pattern) -> Iterator[PVar]:
 
 
 def var_of(variable: PVar) -> Var:
-    """What a variable of a pattern is where it is used."""
+    """The occurrence of a variable of a pattern."""
     return Var(variable.name, variable.type)
 
 
@@ -68,7 +68,7 @@ def bound_names(pattern: Pattern) -> frozenset[str]:
 
 
 def scopes(term: Term) -> tuple[frozenset[str], ...]:
-    """The variables that the term binds in each of its children, in their order."""
+    """The variables that the term binds in each of its children, in order."""
     bound = binder(term)
     names = frozenset[str]() if bound is None else bound_names(bound)
     match term:
@@ -93,15 +93,15 @@ def binder(term: Term) -> Pattern | None:
 
 
 REMEMBERED_MAX_TERMS = 20_000
-"""Of so many terms at most it is remembered what has been found."""
+"""The maximal number of terms whose results are remembered."""
 
 
 @attrs.define
 class Remembered(Generic[T]):
-    """What has been found of terms, by their identity: passes ask of the same ones again and again."""
+    """Results for terms, by the identity of the term: passes ask for the same ones again and again."""
 
     _known: dict[int, tuple[Term, T]] = attrs.field(factory=dict, init=False)
-    """By the identity of a term: the term, which is kept so that no other can have it, and what it has."""
+    """By the identity of a term: the term, which is kept so that no other gets the same identity, and the result."""
 
     def get(self, term: Term) -> T | None:
         known = self._known.get(id(term))
@@ -177,7 +177,7 @@ def stream_names(term: Term) -> tuple[str, ...]:
 
 
 def taken_names(term: Term) -> frozenset[str]:
-    """The names of all variables and sources in the term: what is made beside them is called otherwise."""
+    """The names of all variables and sources in the term, which new names must avoid."""
     return all_names(term) | source_names(term)
 
 
@@ -240,9 +240,9 @@ def substitute(term: Term, mapping: Mapping[str, Term]) -> Term:
 
 
 def substitute_streams(term: Term, mapping: Mapping[str, Term]) -> Term:
-    """The term with others in the place of some of its streams, by their names.
+    """The term with some of its streams replaced by terms, by name.
 
-    No variable that is free in those may be bound in the term.
+    No variable that is free in those terms may be bound in this one.
     """
     if isinstance(term, Stream) and term.name in mapping:
         return mapping[term.name]
@@ -250,7 +250,7 @@ def substitute_streams(term: Term, mapping: Mapping[str, Term]) -> Term:
 
 
 def step_of(term: Repeat) -> Term:
-    """What a loop binds its variables in: its function, or the pair of that and its condition."""
+    """The scope of a loop's variables as one term: the body of its function, or the pair of that and its condition."""
     body = term.function.body
     return body if term.condition is None else Tup((body, term.condition))
 
@@ -264,7 +264,7 @@ def with_step(term: Repeat, param: Pattern, step: Term) -> Repeat:
 
 
 def _under(pattern: Pattern, body: Term, mapping: Mapping[str, Term]) -> tuple[Pattern, Term]:
-    """Substitutes in the scope of a binder."""
+    """Substitutes within the scope of a binder."""
     bound = bound_names(pattern)
     inside = free_vars(body)
     relevant = {name: e for name, e in mapping.items() if name not in bound and name in inside}
@@ -309,7 +309,7 @@ def match_pattern(pattern: Pattern, value: Term) -> dict[str, Term]:
 
 
 def pattern_term(pattern: Pattern, names: Names) -> tuple[Pattern, Term]:
-    """A pattern without `_`, and the term that has the value which the pattern matched."""
+    """The pattern with a variable for each `_` (except of the unit type), and the term of the value that it matches."""
     match pattern:
         case PVar(name, t):
             return pattern, Var(name, t)

@@ -13,10 +13,10 @@ it is given the element, with more the parts of the element, which must then be 
 the parameters, renamed where they would capture another variable; a parameter that begins with `_` and is not used
 becomes the pattern `_`. Python numbers and strings stand for literals, Python tuples for tuples.
 
-What has no type is refused where it is built, with a `UserError`.
+A term without a type is refused when it is built, with a `UserError`.
 
-`operators` has what other systems have names of their own for: joins, `distinct`, `first_n`, closures. `traces` has
-the operators of streams, over rows that say when they are there: delay, integration, differentiation.
+`operators` has operators that have names in other systems: joins, `distinct`, `first_n`, closures. `traces` has the
+operators of streams, over rows with their times: delay, integration, differentiation.
 """
 
 from mrql.algebra.build.expression import Expr, Operand, Written, expr, get, lit, nth, tup

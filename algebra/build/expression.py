@@ -124,7 +124,7 @@ class Expr:
 
 
 Operand: TypeAlias = "Expr | Term | bool | int | float | Decimal | str | tuple[Operand, ...] | None"
-"""What stands for a term: an expression, a term, a Python value, a Python tuple of such."""
+"""A value that stands for a term: an expression, a term, a Python value, a Python tuple of these."""
 Written: TypeAlias = Type | str
 """A type, or its text: `{<A: long>}`."""
 
@@ -176,7 +176,7 @@ def _literal_type(value: bool | int | float | Decimal | str | date | bytes | Non
 
 
 def as_type(t: Written) -> Type:
-    """The type that is written."""
+    """The type, parsed if it is a text."""
     return parse_type(t) if isinstance(t, str) else t
 
 
@@ -198,7 +198,10 @@ def prim(function: Function, *args: Operand) -> Expr:
 
 
 def made(term: Term) -> Expr:
-    """The expression of a new node over good ones."""
+    """The expression of a new node over well-formed terms.
+
+    Raises: UserError if the node is not well formed.
+    """
     complaint = next(complaints(term), None)
     if complaint is not None:
         raise UserError(f"{complaint}, in: {shorten(term)}")

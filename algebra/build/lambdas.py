@@ -16,15 +16,15 @@ from mrql.algebra.types import Type
 
 Body: TypeAlias = Callable[..., Operand]
 
-# How many functions are being called at the moment: makes the stand-ins of their variables distinct.
+# The number of functions that are being called at the moment, which makes the stand-ins of their variables distinct.
 _depth: ContextVar[int] = ContextVar("_depth", default=0)
 
 
 def lambda_of(f: Body, argument: Type) -> Lambda:
     """The `λ` that a Python function stands for.
 
-    It is called with stand-ins, which nothing else is named like; then these get the names of the parameters, and
-    `substitute` sees to it that no binder inside captures them, nor they a free variable.
+    It is called with stand-ins of unique names. These are then renamed to its parameters, or to fresh names where those
+    are free in the body; `substitute` ensures that no inner binder captures them.
     """
     names = tuple(inspect.signature(f).parameters)
     depth = _depth.get()

@@ -1,7 +1,7 @@
 """The operators of relational and streaming systems, as combinators over the terms.
 
-Names are those of [ST] (*How it works*) and [RZ] (2.9). What is linear there is linear here; the others are the usual
-terms for them, which the rewrites know.
+Names are those of [ST] (*How it works*) and [RZ] (2.9). Operators that are linear there are linear here; the others are
+the usual terms for them, which the rewrites recognize.
 
     >>> from mrql.algebra import build as b
     >>> S = b.stream("S", "{(long, string)}")
@@ -72,7 +72,7 @@ def make_set(item: Operand) -> Expr:
 
 
 def make_scalar(source: Operand) -> Expr:
-    """The one value that is in a bag."""
+    """The only value of a bag."""
     return call(ONLY, source)
 
 
@@ -118,7 +118,7 @@ def join(left: Operand, right: Operand, on_left: Body, on_right: Body) -> Expr:
 
 def outer_join(left: Operand, right: Operand, on_left: Body, on_right: Body, *, lone: str = "both") -> Expr:
     """The join, and a pair with null for each element without partner: of `both` sides, or only the `left` or the
-    `right` one. It is a `coGroup`, of which a batch touches the keys that it has.  Source: [ST] `outer_join`.
+    `right` one. It is a `coGroup`, of which a batch only touches its own keys.  Source: [ST] `outer_join`.
     """
     if lone not in ("both", "left", "right"):
         raise UserError(f"{lone!r} is no side", hint="both, left or right")
@@ -141,12 +141,12 @@ def outer_join(left: Operand, right: Operand, on_left: Body, on_right: Body, *, 
 
 
 def _or_one(side: Expr, stand_in: Expr) -> Expr:
-    """The elements of a side of a group, or one that stands for them where there are none."""
+    """The elements of a side of a group, or the stand-in if there are none."""
     return if_(count(side) == 0, single(stand_in), side)
 
 
 def plus(left: Operand, right: Operand) -> Expr:
-    """`⊎`, which adds up how often each element is there: linear.  Source: [RZ] 2.9.15, `add` of [ST]."""
+    """`⊎`, which adds multiplicities: linear.  Source: [RZ] 2.9.15, `add` of [ST]."""
     return union(left, right)
 
 
@@ -172,7 +172,7 @@ def first_n(n: Operand, by: Body, source: Operand, *directions: str) -> Expr:
 
 
 def transitive_closure(edges: Operand) -> Expr:
-    """All pairs `(a, d)` with a way from `a` to `d`, each once: the least fixpoint of `w ∪ (w ⋈ edges)`.
+    """All pairs `(a, d)` with a path from `a` to `d`, each once: the least fixpoint of `w ∪ (w ⋈ edges)`.
 
     Source: [ST] `transitive_closure`; [DBSP] §5.
     """
@@ -188,7 +188,7 @@ def transitive_closure(edges: Operand) -> Expr:
 
 
 def _applied(f: Body, x: Expr) -> Expr:
-    """A function at an element: one with several parameters takes it apart."""
+    """A function applied to an element, or to its parts if the function has several parameters."""
     return expr(f(x) if len(signatures.signature(f).parameters) == 1 else f(*x))
 
 

@@ -1,4 +1,4 @@
-"""The terms that Python expressions and functions stand for: one function for each kind that `expression` has not."""
+"""Terms from Python expressions and functions: a constructor for each kind of term that `expression` does not have."""
 
 from __future__ import annotations
 

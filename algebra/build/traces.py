@@ -1,15 +1,15 @@
-"""The operators of streams, as combinators over the terms: what a stream has at each time is data here.
+"""The operators of streams, as combinators over the terms: the contents of a stream at all times are data here.
 
 A *trace* is a bag of rows `(element, time, weight)`, the Z-set of [RZ] 2.1. A time is a whole number, that of a batch,
-and in `distinct_trace` it may be a pair. A weight is a whole number, also below zero; those of an element at one time
-add up, and where they make 0 it is not there.
+and in `distinct_trace` it may be a pair. A weight is a whole number, which may be negative; the weights of an element
+at one time add up, and with a sum of 0 it is not there.
 
     >>> from mrql.algebra import build as b
     >>> b.negate(b.stream("S", "{(string, int, int)}"))
     cMap(λ(x, time, weight). {(x, time, -weight)}, S)
 
-At a time there may be no row. So a trace does not say how long its stream is, and where that matters the times that
-there are come in a bag of their own, the clock.
+A time may have no rows. So a trace does not say how long its stream is; where that matters, a separate bag, the clock,
+has all times.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from mrql.algebra.types import Type
 
 
 def negate(trace: Operand) -> Expr:
-    """The weights with the other sign: linear.  Source: [RZ] 2.9.8.
+    """The trace with negated weights: linear.  Source: [RZ] 2.9.8.
 
-    Raises: UserError where it is no trace.
+    Raises: UserError if it is not a trace.
     """
     return map(lambda x, time, weight: (x, time, -weight), _trace(trace))
 
@@ -37,7 +37,7 @@ def negate(trace: Operand) -> Expr:
 def minus(left: Operand, right: Operand) -> Expr:
     """The weights of a trace less those of another one, at each time: linear.  Source: [RZ] 2.9.14.
 
-    Raises: UserError where one of them is no trace.
+    Raises: UserError if one of them is not a trace.
     """
     return _netted(union(_trace(left), negate(right)))
 
@@ -45,7 +45,7 @@ def minus(left: Operand, right: Operand) -> Expr:
 def consolidate(trace: Operand) -> Expr:
     """`{(element, weight)}`: all changes as one, without their times.  Source: [RZ] 2.9.2.
 
-    Raises: UserError where it is no trace.
+    Raises: UserError if it is not a trace.
     """
     return _totals(map(lambda x, _time, weight: (x, weight), _trace(trace)))
 
@@ -54,21 +54,21 @@ def consolidate(trace: Operand) -> Expr:
 
 
 def delay(trace: Operand, clock: Operand) -> Expr:
-    """`z⁻¹`: at each time of the clock what was there at the one before, and nothing at 0: linear.
+    """`z⁻¹`: at each time of the clock the contents at the time before, and nothing at 0: linear.
 
     Source: [DBSP] §2.1; [RZ] 2.9.9 and 2.9.10; [ST] Delays.
 
-    Raises: UserError where it is no trace, or the clock no bag of whole numbers.
+    Raises: UserError if it is not a trace, or the clock not a bag of whole numbers.
     """
     return _at(clock, map(lambda x, time, weight: (x, time + 1, weight), _timed(trace)))
 
 
 def integrate(trace: Operand, clock: Operand) -> Expr:
-    """`I`: at each time of the clock the sum up to then. It is as large as all these sums together.
+    """`I`: at each time of the clock the sum up to then. The result is as large as all these sums together.
 
     Source: [DBSP] §2.2; [ST] Integration.
 
-    Raises: UserError where it is no trace, or the clock no bag of whole numbers.
+    Raises: UserError if it is not a trace, or the clock not a bag of whole numbers.
     """
     times = _clock(clock)
 
@@ -79,22 +79,22 @@ def integrate(trace: Operand, clock: Operand) -> Expr:
 
 
 def differentiate(trace: Operand, clock: Operand) -> Expr:
-    """`D`: at each time of the clock what is there, less what was at the one before: linear.
+    """`D`: at each time of the clock the contents less those at the time before: linear.
 
     Source: [DBSP] §2.2; [ST] Differentiation.
 
-    Raises: UserError where it is no trace, or the clock no bag of whole numbers.
+    Raises: UserError if it is not a trace, or the clock not a bag of whole numbers.
     """
     return minus(_at(clock, _timed(trace)), delay(trace, clock))
 
 
 def distinct_trace(trace: Operand) -> Expr:
-    """How what is there at all changes at each time: `distinct` of the sum so far, differentiated again.
+    """The changes at each time of the set of present elements: `distinct` of the sum so far, differentiated again.
 
-    A time may be a pair, an epoch and an iteration in it: the sum is then up to both, and the change is in both.
-    A batch computes the elements that it has, at all times that these had.  Source: [RZ] 2.9.11 and 2.9.18.
+    A time may be a pair, an epoch and an iteration in it: the sum is then up to both, and so is the difference.
+    A batch recomputes its own elements, at all their times.  Source: [RZ] 2.9.11 and 2.9.18.
 
-    Raises: UserError where it is no trace.
+    Raises: UserError if it is not a trace.
     """
     checked = _trace(trace)
     time = _time_type(checked)
@@ -133,13 +133,13 @@ def _changes_in_two_directions(x: Expr, history: Expr) -> Expr:
 
 
 def _is_there(history: Expr, counts: Body) -> Expr:
-    """1 where the weights at the times that count make more than 0, else 0."""
+    """1 if the weights at the times for which `counts` holds add up to more than 0, else 0."""
     weights = map(lambda _time, weight: weight, filter(lambda row: counts(row[0]), history))
     return if_(sum(weights) > 0, lit(1, ty.LONG), lit(0, ty.LONG))
 
 
 def _weighted(x: Operand, time: Operand, weight: Expr) -> Expr:
-    """A row, where its weight is not 0."""
+    """A row, if its weight is not 0."""
     return let(weight, lambda w: where(w != 0, single((x, time, w))))
 
 
@@ -154,13 +154,13 @@ def _at(clock: Operand, trace: Expr) -> Expr:
 
 
 def _netted(trace: Expr) -> Expr:
-    """A trace with one row for an element at a time."""
+    """A trace with one row for each element and time, if its weight is not 0."""
     totals = _totals(map(lambda x, time, weight: ((x, time), weight), trace))
     return map(lambda at, weight: (at[0], at[1], weight), totals)
 
 
 def _totals(weighted: Expr) -> Expr:
-    """Pairs with the sum of their weights, where that is not 0."""
+    """Each element with the sum of its weights, if that is not 0."""
 
     def total(x: Expr, weights: Expr) -> Expr:
         return let(sum(weights), lambda weight: where(weight != 0, single((x, weight))))
@@ -179,7 +179,7 @@ def _clock(clock: Operand) -> Expr:
 
 
 def _timed(trace: Operand) -> Expr:
-    """A trace whose times have a next one."""
+    """A trace whose times are whole numbers, so that each has a next one."""
     checked = _trace(trace)
     if not ty.is_integral(_time_type(checked)):
         raise UserError(f"a time is a whole number, not {_time_type(checked)}")

@@ -1,4 +1,4 @@
-"""What an evaluation fails with: the place in the query, and what may help."""
+"""The errors of an evaluation, with the place in the query and a hint."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ T = TypeVar("T")
 
 
 def with_place(term: Term, compute: Callable[[], T]) -> T:
-    """What is computed for a term.
+    """The result of a computation for a term.
 
-    Raises: UserError with the place of the term where it fails.
+    Raises: UserError with the place of the term if the computation fails.
     """
     try:
         return compute()
     except EvaluationError as error:
         hint = OF_INTS if isinstance(error, IntegerOverflow) and _is_of_ints(term) else error.hint
-        raise UserError(str(error), term.span, hint) from error.__cause__  # what a callable of Python has raised
+        raise UserError(str(error), term.span, hint) from error.__cause__  # the exception of a Python callable
 
 
 def place_of(term: Term) -> Span | None:
-    """Where a term is from; one that a rewrite has made is from where its parts are."""
+    """The place of a term; if a rewrite has made it, that of its first part with a place."""
     return next((part.span for part in subterms(term) if part.span is not None), None)
 
 
@@ -36,7 +36,7 @@ def _is_of_ints(term: Term) -> bool:
 
 
 def endless(term: Repeat) -> UserError:
-    """The error for a loop without a limit that has not ended after the steps that it may take."""
+    """The error for a loop without a limit that has not ended after its `most` steps."""
     after = f"after {term.most:,} step{'' if term.most == 1 else 's'}"
     unless = "its condition is still true" if term.condition is not None else "it still changes"
     message = f"this loop does not end: {after} {unless}"

@@ -1,7 +1,7 @@
-"""The reference evaluator: what a term means.
+"""The reference evaluator, which defines the meaning of terms.
 
 Plain Python on plain values, one clause for each kind of term, written so that it can be read as the definition. Every
-rewrite and every plan that runs on Spark is held against it.
+rewrite and every plan that runs on Spark is checked against it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from mrql.algebra.values.values import Bag, Record, Unread, Value, canonical, pa
 Environment = Mapping[str, Value]
 
 _LONG = (CMap, GroupBy, CoGroup, Reduce, OrderBy, Repeat)
-"""Terms whose evaluation takes as long as their collections are."""
+"""Terms whose evaluation takes time in proportion to their collections."""
 
 
 @deep
@@ -73,23 +73,23 @@ def evaluate(term: Term, streams: Mapping[str, Bag] | None = None, env: Environm
 
     `streams` gives each data source its contents, `env` each free variable its value.
 
-    Raises: UserError where a function has no value (overflow, division by zero), with the place in the query.
+    Raises: UserError if a function has no value (overflow, division by zero), with the place in the query.
     """
     return Evaluator(streams or {}).value(term, env or {})
 
 
 class Evaluator:
-    """Carries the data sources, so that the clauses need not."""
+    """Evaluates terms over the contents of the data sources."""
 
     def __init__(self, streams: Mapping[str, Bag]) -> None:
         self.streams = streams
         self.level = 0
-        """How many calls of the query's functions are nested in each other."""
+        """The number of nested calls of the query's functions."""
         self.room = STACK_MAX_CALLS // 10
-        """How many more calls of Python there may be on this stack."""
+        """The number of further Python calls for which this stack has room."""
         self.last: dict[int, tuple[Term, list[Value], Value]] = {}
-        """By the identity of a term: the term, which is kept so that no other can have it, the values of its free
-        variables when it was evaluated last, and what came out."""
+        """By the identity of a term: the term, which is kept so that no other gets the same identity, the values of its
+        free variables at its last evaluation, and the result."""
 
     def value(self, term: Term, env: Environment) -> Value:
         match term:
@@ -139,7 +139,7 @@ class Evaluator:
         return value
 
     def called(self, term: Prim, definition: Definition, env: Environment) -> Value:
-        """The value of a function that calls itself."""
+        """The value of a call of a function that calls itself."""
         inner: dict[str, Value] = {}
         for param, arg in zip(definition.params, term.args, strict=True):
             value = self.value(arg, env)
@@ -159,7 +159,7 @@ class Evaluator:
             self.level, self.room = level, room
 
     def holds(self, condition: Term, env: Environment) -> bool:
-        """Whether a condition is true; a missing one is not, and guards what stands behind it as one that is false."""
+        """Whether a condition is true; a missing one is not, and the right side of `and` is not evaluated after it."""
         match condition:
             case Prim(function, (left, right)) if function == AND:
                 return self.holds(left, env) and self.holds(right, env)
@@ -167,7 +167,7 @@ class Evaluator:
                 return bool(self.value(condition, env))
 
     def looked_up(self, term: Prim, lookup: If, env: Environment) -> Value:
-        """`only(…)` where a lookup takes it: its error names the key."""
+        """`only(…)` within a lookup: its error names the key."""
         values = self.value(term.args[0], env)
         key = key_in_words(lookup) if values is not None and len(values) != 1 else None
         if key is None:
@@ -183,7 +183,7 @@ class Evaluator:
         return apply(term.function, args, [arg.type for arg in term.args], term.type)
 
     def collection(self, term: Term, env: Environment) -> Value:
-        """What does not depend on the variables of a row is evaluated once for all rows."""
+        """The value of a collection, which is evaluated once for all rows if it does not depend on their variables."""
         if not env or not isinstance(term, _LONG):
             return self.computed(term, env)
         given = [env.get(name) for name in free_vars(term)]
@@ -242,7 +242,7 @@ class Evaluator:
         return _there(self.value(term, env), term.type)
 
     def keyed(self, term: Term, key: Type, env: Environment) -> Iterable[tuple[Value, Value]]:
-        """The pairs of a collection, their keys in the type that they are compared in."""
+        """The pairs of a collection, with their keys widened to the type in which they are compared."""
         own = pair_type(term)[0]
         for pair in with_room(self.elements(term, env), lambda: place_of(term)):
             k, v = parts_of_pair(pair)
@@ -273,8 +273,8 @@ class Evaluator:
     def reduce(self, term: Reduce, elements: Iterable[Value]) -> Value:
         """`reduce(⊕, {x, y, …}) = z ⊕ u(x) ⊕ u(y) ⊕ …`.
 
-        Where `⊕` is the query's, the order is that of the values: an overflow on the way, or a rounding, is that of the
-        bag, and not that of its history.
+        If the query defines `⊕`, elements are merged in the order of their values, so that an overflow on the way, or a
+        rounding, depends on the bag alone, and not on its history.
         """
         m, t = term.monoid, term.type
         if isinstance(m, monoids.Fold):
@@ -283,11 +283,11 @@ class Evaluator:
             return total(convert_unit(m, x, t) for x in elements)
         carried = (convert_unit(m, x, t) for x in elements)
         whole = fold_left(lambda a, b: MONOID_OPERATIONS.combine(m, a, b), carried, convert_zero(m, t))
-        return with_place(term, lambda: convert(whole, t))  # an integer sum may have left its range
+        return with_place(term, lambda: convert(whole, t))  # an integer sum may be out of range
 
 
 def convert_unit(m: monoids.Monoid, element: Value, t: Type) -> Value:
-    """The carrier's value for an element: sums of ints count in `long`s, of floats in `double`s."""
+    """The carrier's value for an element: a `long` in sums of ints, a `double` in sums of floats."""
     unit = MONOID_OPERATIONS.unit(m, element)
     return convert(unit, t) if isinstance(m, monoids.Aggregate) else unit
 
@@ -299,19 +299,19 @@ def convert_zero(m: monoids.Monoid, t: Type) -> Value:
 
 
 def _given(value: Value) -> Value:
-    """Raises: UserError where there is no value, and it is asked for."""
+    """The value.  Raises: UserError if it is `Unread`."""
     if isinstance(value, Unread):
         raise value.error
     return value
 
 
 def _there(value: Value, t: Type) -> Value:
-    """A collection, the empty one where it is missing."""
+    """A collection, with the empty one in place of a missing one."""
     return (Bag() if isinstance(t, BagType) else []) if value is None else value
 
 
 def _carried(value: Value, t: Type) -> Value:
-    """What a loop carries: the collections in a tuple part by part, none of them missing."""
+    """A value as a loop carries it: missing collections become empty, also in tuples."""
     match t:
         case BagType() | ListType():
             return _there(value, t)
@@ -339,7 +339,7 @@ def bind(pattern: Pattern, value: Value) -> dict[str, Value]:
 MONOID_OPERATIONS = MonoidOperations(
     evaluate, lambda function, value: evaluate(function.body, {}, bind(function.param, value))
 )
-"""What monoids do with values."""
+"""The operations of monoids on values."""
 
 
 def _lacks(value: Value) -> bool:

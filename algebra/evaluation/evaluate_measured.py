@@ -1,4 +1,4 @@
-"""The reference evaluator with a bound on how far its sums may be off by rounding."""
+"""The reference evaluator with a bound on the rounding errors of its sums."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mrql.algebra.values.values import Bag, Value
 
 @deep
 def evaluate_measured(term: Term, streams: Mapping[str, Bag]) -> tuple[Value, float]:
-    """The value of a term, in which sums with fractions are measured, and the largest scale of these, 0 without one.
+    """The value of a term, in which sums of doubles are measured, and their largest scale, 0 if there are none.
 
-    A scale bounds how far the rounding of the same sum in another order may lead (`values.close`).
+    A scale bounds the difference that rounding makes for the same sum in another order (`values.close`).
 
     Raises: UserError as `evaluate` does.
     """
@@ -26,7 +26,7 @@ def evaluate_measured(term: Term, streams: Mapping[str, Bag]) -> tuple[Value, fl
 
 
 class _Measuring(Evaluator):
-    """Measures the sums, and keeps the largest scale."""
+    """Measures the sums of doubles, and keeps the largest scale."""
 
     def __init__(self, streams: Mapping[str, Bag]) -> None:
         super().__init__(streams)

@@ -1,7 +1,7 @@
-"""`m[key]` in a term: `if is_null(key) then null else only(…)`. An error says under which key there is nothing.
+"""`m[key]` in a term: `if is_null(key) then null else only(…)`. The error of a failed lookup names the key.
 
-The key stands in the condition alone: as an argument of `only` it would be a part of what a state is, and of its name.
-So one of which a pass has found that it is there, and has left the condition out, is not named: a count, say.
+The key occurs in the condition only: as an argument of `only` it would be a part of a state, and of its name. So an
+error does not name a key that cannot be missing, such as a count, if a pass has removed the condition.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from mrql.algebra.terms import Cast, If, Lit, Prim, Term
 
 
 def key_in_words(term: If) -> Term | None:
-    """The key of a lookup, as text, about as the language writes it; None where a term is no lookup, or the key of one
-    is not atomic."""
+    """A term for the key of a lookup as text, much as the language writes it; None if the term is not a lookup, or its
+    key is not atomic."""
     match term:
         case If(Prim(test, (key,)), Lit(None), Prim(function, (_,))) if (test, function) == (IS_NULL, ONLY):
             return _in_words(key)

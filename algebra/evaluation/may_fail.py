@@ -1,11 +1,11 @@
-"""Which terms may end in an error where they are evaluated.
+"""Which terms may fail when they are evaluated.
 
-A condition may say where an expression can be evaluated, as the first does in `z <> 0 and 100 / z = x`. What may fail
-is therefore evaluated for no more rows than the query says: the passes that compute keys, parts and totals in another
-place than the query ask here first.
+A condition may guard an expression, as the first one does in `z <> 0 and 100 / z = x`. So a term that may fail must not
+be evaluated for more rows than in the query: passes that compute keys, parts and totals in another place check that
+here.
 
 A sum, a difference or a product that leaves the range of its type is an error too, and so is a range that is too long,
-but so seldom that they do not count: else no key `a + 1` could be joined by.
+but these are so rare that they do not count: otherwise no join could have the key `a + 1`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _PLACE = "/* place */"
 
 
 def may_fail(term: Term) -> bool:
-    """Whether a term may end in an error for some rows.
+    """Whether a term may fail for some rows.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> types = {"x": ty.LONG, "y": ty.DOUBLE, "s": ty.STRING, "d": ty.DATE}
@@ -78,8 +78,8 @@ def may_fail(term: Term) -> bool:
 
 
 def fails_in_spite_of_guards(term: Term, apart_from_zero: frozenset[Term] = frozenset()) -> bool:
-    """Whether a term as a whole may end in an error: a division under a condition in it that keeps out the zero does
-    not. That says nothing of the division by itself, for whoever moves it.
+    """Whether a term as a whole may fail: a division does not if a condition in the term excludes a zero divisor. The
+    division by itself may still fail, if a pass moves it out of the condition.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> types = {"x": ty.LONG}
@@ -105,11 +105,12 @@ def fails_in_spite_of_guards(term: Term, apart_from_zero: frozenset[Term] = froz
 
 
 _SIGNS = {NE: (), GT: (0, 1), LT: (0, -1), GE: (1,), LE: (-1,)}
-"""Which signs of a constant leave out the zero on the left of a comparison; of `≠` none but the zero itself."""
+"""The signs of a constant, on the right of a comparison, for which the comparison excludes zero on its left; `≠` does
+so only for the constant 0."""
 
 
 def _apart_from_zero(condition: Term, holds: bool) -> Iterator[Term]:
-    """The terms that are not zero, or missing, where a condition holds; or where it does not."""
+    """The terms that are nonzero or missing where a condition holds, or where it does not."""
     match condition:
         case Prim(function, (inner,)) if function == NOT:
             yield from _apart_from_zero(inner, not holds)
@@ -146,7 +147,7 @@ def _fails(part: Term) -> bool:
 
 
 def _is_constant(term: Term) -> bool:
-    """Whether a term is the same for all rows, and quickly computed."""
+    """Whether a term is the same for all rows, and cheap to compute."""
     return all(map(_is_part_of_a_constant, subterms(term)))
 
 
@@ -168,7 +169,7 @@ def _has_value(term: Term) -> bool:
 
 @cache
 def _function_fails(function: Function, args: tuple[Type, ...]) -> bool:
-    """A function fails where its form in SQL has the place for an error message."""
+    """Whether a function may fail, as one whose form in SQL has the place for an error message."""
     if function in _TOTAL:
         return False
     found = resolved(function, args)
@@ -185,7 +186,7 @@ def _cast_fails(source: Type, t: Type) -> bool:
 
 
 def _has_room(source: ty.DecimalType | None, t: Type) -> bool:
-    """Whether a decimal is one of another type, too, but for digits behind the point that it loses."""
+    """Whether each decimal of a type has a counterpart in another one, apart from digits lost behind the point."""
     if source is None or not isinstance(t, ty.DecimalType):
         return False
     return t.whole > source.whole or (t.whole == source.whole and t.scale >= source.scale)
@@ -200,7 +201,7 @@ def _is_decimal(term: Term) -> bool:
 
 @attrs.frozen
 class Guard:
-    """A condition under which a term is evaluated: where it holds, or where it does not."""
+    """A condition under which a term is evaluated: if it holds, or if it does not."""
 
     condition: Term
     holds: bool
@@ -219,7 +220,7 @@ def guards(term: Term) -> tuple[tuple[Guard, ...], ...]:
         case Prim(function, (left, _)) if function == OR:
             return (), (Guard(left, False),)
         case Prim(function, (left, _)) if function == AND:
-            # A missing left side leaves it to the right one.
+            # The right side is also evaluated if the left one is missing.
             return (), (Guard(Prim(NOT, (left,)), False),)
         case Prim(function, args) if function == COALESCE:
             missing = tuple(Guard(Prim(IS_NULL, (arg,)), True) for arg in args)
@@ -229,7 +230,7 @@ def guards(term: Term) -> tuple[tuple[Guard, ...], ...]:
 
 
 def guarded(term: Term, under: Sequence[Guard], elsewhere: Term) -> Term:
-    """The term where it is evaluated, and another one elsewhere."""
+    """The term where all its guards admit it, and another one elsewhere."""
     for guard in reversed(under):
         then, otherwise = (term, elsewhere) if guard.holds else (elsewhere, term)
         term = If(guard.condition, then, otherwise)

@@ -1,4 +1,4 @@
-"""What a monoid does with values, as `MonoidOperations` says: for all that is no evaluator itself."""
+"""The operations of monoids on values (`MonoidOperations`), for modules other than the evaluator."""
 
 from __future__ import annotations
 

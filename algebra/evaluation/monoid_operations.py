@@ -1,4 +1,4 @@
-"""What a monoid does with values: its zero, the unit of an element, and `⊕`; those of a fold are terms."""
+"""The operations of a monoid on values: its zero, the unit of an element, and `⊕`; those of a fold are terms."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from mrql.algebra.values.values import Bag, Value, canonical, parts_of_pair, sam
 
 @attrs.frozen
 class MonoidOperations:
-    """What monoids do, by what terms mean, which the evaluator says (`evaluate.py`): it merges values, too."""
+    """The operations of monoids, given an evaluator of terms, which is passed in since it merges values, too
+    (`evaluate.py`)."""
 
     value: Callable[[Term], Value]
     """The value of a term without variables."""
     apply: Callable[[Lambda, Value], Value]
-    """That of a function at a value."""
+    """The value of a function applied to a value."""
 
     def zero(self, m: Monoid) -> Value:
         """The identity of `⊕`. `□` has none: a key that is absent has no invariant value."""
@@ -65,7 +66,7 @@ class MonoidOperations:
                 return element
 
     def _pair(self, value: Monoid, element: Value) -> Value:
-        """A key with what it carries; of a pair that is missing both parts are: what is missing carries the zero."""
+        """A key with its value in the carrier, the zero for a missing one; both parts of a missing pair are missing."""
         key, carried = parts_of_pair(element)
         return key, self.zero(value) if carried is None and not isinstance(value, Invariant) else carried
 

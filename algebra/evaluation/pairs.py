@@ -8,7 +8,7 @@ from mrql.algebra.values.values import Bag, Canonical, Value, canonical, parts_o
 
 
 def sort_pairs(pairs: Iterable[Value], descending: tuple[bool, ...]) -> list[Value]:
-    """Pairs `(k, v)` in the order of the parts of `k`, then of `v`; what is missing has missing parts."""
+    """Pairs `(k, v)` in the order of the parts of `k`, then of `v`; missing pairs and keys have missing parts."""
     ordered = sorted(map(parts_of_pair, pairs), key=lambda pair: canonical(pair[1]))
     # Python's sort is stable: sorting by the last part first gives the order by all parts.
     for i in reversed(range(len(descending))):

@@ -1,4 +1,4 @@
-"""What is said of an exception that code of a user's own has raised: what it is, and the line that raised it."""
+"""Messages for exceptions from a user's own code: the exception, and the line that raised it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OF_PYTHON = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib",
 
 
 def said_of(error: BaseException) -> str:
-    """An exception in one line, with the innermost place that is neither of this package nor of a library.
+    """An exception in one line, with the innermost place outside this package and, if possible, outside libraries.
 
     >>> def fail():
     ...     return 1 / 0

@@ -1,15 +1,15 @@
-"""Callables of Python that a query imports, and the border that values cross on the way to them and back.
+"""Python callables that a query imports, and the conversion of their arguments and results.
 
     bool int/long float/double string    bool int float str
     date timestamp                       datetime.date datetime.datetime, in UTC and without a time zone
-    any                                  what JSON is in Python: dict list str bool int float None
-    XML                                  its text; a callable gives none
+    any                                  JSON in Python: dict list str bool int float None
+    XML                                  its text; a callable cannot return XML
     (t, …)  <A: t>                       tuple  dict
     [t]  {t}                             list
 
-What comes back must be of the type that is declared: nothing is converted, but an integer is also a double, and any
-iterable is also a collection. A missing argument gives a missing result, unless the annotation of the parameter admits
-None. A callable is taken to give the same for the same arguments.
+A result must be of the declared type: it is not converted, but an integer is also accepted as a double, and any
+iterable as a collection. With a missing argument the result is missing, unless the annotation of the parameter admits
+None. A callable is assumed to return the same for the same arguments.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NoModule(NotFound):
 
 @attrs.frozen
 class Callee:
-    """Where a callable is found: a module, looked for in a directory first, and a name in it."""
+    """The location of a callable: a module, searched for in a directory first, and a name in it."""
 
     module: str
     attribute: str
@@ -71,7 +71,7 @@ class Callee:
 
 @attrs.frozen
 class Imported(PythonFunction):
-    """An imported callable with its type. `optional` are the places of the parameters that take None."""
+    """An imported callable with its type. `optional` has the places of the parameters that accept None."""
 
     callee: Callee = attrs.field(kw_only=True)
     signature: Exact = attrs.field(kw_only=True)
@@ -83,7 +83,7 @@ class Imported(PythonFunction):
 
     @property
     def digest(self) -> str:
-        """Says which callable it is, and how the files were when they were read that it is made of."""
+        """Identifies the callable, and the contents of its files when they were read."""
         return f"{self.callee.module}:{self.callee.attribute} {self.signature} {_written(self.callee)}"
 
 
@@ -105,9 +105,9 @@ def imported(name: str, callee: Callee, signature: Exact, optional: frozenset[in
 
 
 def called(name: str, callee: Callee, signature: Exact, optional: frozenset[int], args: tuple[Value, ...]) -> Value:
-    """What a callable gives for some values.
+    """The result of a callable for some values.
 
-    Raises: EvaluationError where it fails, or gives a value of another type.
+    Raises: EvaluationError if it fails, or returns a value of another type.
     """
     if any(arg is None and i not in optional for i, arg in enumerate(args)):
         return None
@@ -128,7 +128,7 @@ def called(name: str, callee: Callee, signature: Exact, optional: frozenset[int]
 
 
 def module_of(name: str, directory: str) -> ModuleType:
-    """A module that is looked for in a directory, and then wherever Python looks.
+    """A module, searched for in a directory first, and then on Python's path.
 
     Raises: NotFound.
     """
@@ -150,7 +150,7 @@ def module_of(name: str, directory: str) -> ModuleType:
     finally:
         sys.path.remove(directory)
         if directory not in sys.path:
-            sys.path.append(directory)  # for what it imports later
+            sys.path.append(directory)  # for its later imports
 
 
 def _is_from(module: ModuleType | None, directory: str) -> bool:
@@ -172,8 +172,7 @@ def _loaded(callee: Callee) -> Callable[..., Any]:
 
 @cache
 def _written(callee: Callee) -> str:
-    """What is in the files of the module that is named and of that which a callable is defined in, and of all that
-    these import."""
+    """A digest of the named module, of the one in which the callable is defined, and of all that these import."""
     try:
         function = _loaded(callee)
     except NotFound:
@@ -182,11 +181,11 @@ def _written(callee: Callee) -> str:
     return python_modules.written(sorted({callee.module, defined}), callee.directory)
 
 
-# --- the border ---------------------------------------------------------------------------------
+# --- conversion ---------------------------------------------------------------------------------
 
 
 def to_python(value: Value, t: Type) -> Any:
-    """A value as a callable is given it."""
+    """A value as the argument of a callable."""
     match t:
         case _ if value is None:
             return None
@@ -212,7 +211,7 @@ class _OtherType(Exception):
 
 
 def from_python(value: Any, t: Type) -> Value:
-    """What a callable gave, as a value of the type that it is declared to be of."""
+    """The result of a callable, as a value of its declared type."""
     match t:
         case _ if value is None:
             return None
@@ -234,7 +233,7 @@ def _is_collection(value: Any) -> bool:
 
 
 def _atom(value: Any, t: ty.Basic) -> Value:
-    """An atom; numbers may be of classes of their own, as numpy's are."""
+    """An atom; numbers may be of other classes than Python's, such as numpy's."""
     match t.kind:
         case ty.Kind.ANY:
             try:
@@ -259,7 +258,7 @@ def _atom(value: Any, t: ty.Basic) -> Value:
             if not _is_bool(value) and (exact := exactly(value, t)) is not None:
                 return exact
         case ty.Kind.FLOAT | ty.Kind.DOUBLE if _is_number(value):
-            with suppress(OverflowError):  # of an integer that is larger than all doubles
+            with suppress(OverflowError):  # for an integer larger than all doubles
                 return to_single(value) if t == ty.FLOAT else float(value)
     raise _OtherType(value, t)
 

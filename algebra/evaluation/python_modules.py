@@ -1,7 +1,7 @@
-"""What code in Python is made of: the file of a module, and those of the modules that it imports in its turn.
+"""A digest of Python code: of the file of a module, and of the modules that it imports, directly or indirectly.
 
-Imports are found in the text of a file, also those inside of functions; nothing is run. What is imported by a name that
-is computed is not seen. Modules that come with Python are passed over; of an installed package its version counts.
+Imports are found in the text of a file, also inside functions; nothing is run. Imports by a computed name are not seen.
+Modules that come with Python are skipped; an installed package is represented by its version.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 DIGEST_DIGITS = 16
-"""So many hexadecimal digits say what some files hold."""
+"""The number of hexadecimal digits of a digest."""
 
 
 def written(names: Sequence[str], directory: str) -> str:
-    """What is in the files of some modules and of all that these import, looked for in a directory and then wherever
-    Python looks; in short."""
+    """A digest of the files of some modules and of all that these import, searched for in a directory first, and then
+    on Python's path."""
     path = [directory, *sys.path]
     found: dict[str, str] = {}
     waiting = list(names)
@@ -32,7 +32,7 @@ def written(names: Sequence[str], directory: str) -> str:
         spec = _spec(name, path)
         file = None if spec is None or spec.origin is None else Path(spec.origin)
         if file is None or not file.is_file():
-            found[name] = ""  # it comes with Python, or is a name that a module has
+            found[name] = ""  # it comes with Python, or is a name inside a module
         elif name not in names and _is_installed(file):
             found[name] = _version(name)
         elif name not in names and _comes_with_python(file):
@@ -47,7 +47,7 @@ def written(names: Sequence[str], directory: str) -> str:
 
 
 def _spec(name: str, path: Sequence[str]) -> ModuleSpec | None:
-    """Where a module is, which need not be imported for that."""
+    """The location of a module, found without importing it."""
     whole, spec, searched = "", None, list(path)
     for part in name.split("."):
         whole = f"{whole}.{part}" if whole else part
@@ -59,10 +59,10 @@ def _spec(name: str, path: Sequence[str]) -> ModuleSpec | None:
 
 
 def _imports(name: str, data: bytes, *, is_package: bool) -> Iterator[str]:
-    """The modules that a text imports, with what may be one."""
+    """The modules that a text imports, and the imported names that may be modules."""
     try:
         tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError):  # no text of Python, such as a library in machine code
+    except (SyntaxError, ValueError, RecursionError):  # not Python, such as a library in machine code
         return
     package = name if is_package else name.rpartition(".")[0]
     for node in ast.walk(tree):
@@ -80,7 +80,7 @@ def _imports(name: str, data: bytes, *, is_package: bool) -> Iterator[str]:
 
 
 def _above(name: str) -> Iterator[str]:
-    """A module and the packages that it is in, which are imported first."""
+    """A module and the packages that contain it, which are imported first."""
     while name:
         yield name
         name = name.rpartition(".")[0]
@@ -96,7 +96,7 @@ def _comes_with_python(file: Path) -> bool:
 
 
 def _version(name: str) -> str:
-    """The version of the package that has a module, where it says one."""
+    """The version of the package that contains a module; empty if it has none."""
     try:
         return importlib.metadata.version(name.partition(".")[0])
     except importlib.metadata.PackageNotFoundError:

@@ -2,7 +2,7 @@
 
 A function that does not call itself is gone when a query is typed. One that does is a function of the algebra like any
 other (`Prim`), with a body that is a term over its parameters alone; the sources that the body reads are parameters,
-too. Catalyst has no form of it: there its calls are evaluated by the reference evaluator over Arrow batches.
+too. Catalyst has no form of it: on Spark, the reference evaluator evaluates its calls over Arrow batches.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ Evaluate: TypeAlias = Callable[[Term, Mapping[str, Bag], Mapping[str, Value]], V
 
 @attrs.define(eq=False)
 class Definition:
-    """What a function that calls itself is: known by name before its body is."""
+    """The definition of a function that calls itself; its name is known before its body."""
 
     name: str
     params: tuple[PVar, ...]
     result: Type
     evaluate: Evaluate = attrs.field(repr=False)
-    """What says the value of its body, and so evaluates its calls."""
+    """Evaluates its body, and so its calls."""
     body: Term | None = attrs.field(default=None, repr=False)
     digest: str = ""
-    """What the function and all that it calls are defined as."""
+    """A hash of the definitions of the function and of all that it calls."""
 
     @property
     def term(self) -> Term:
@@ -48,7 +48,7 @@ class Definition:
 
     @cached_property
     def calls(self) -> int:
-        """How many calls of Python may be nested in each other until the function is called again."""
+        """An upper bound on the depth of nested Python calls until the function is called again."""
         return 10 * (1 + height(self.term))
 
     def value(self, *args: Value) -> Value:
@@ -71,18 +71,18 @@ class PythonFunction(Function):
 
     @property
     def reason(self) -> str:
-        """Why Catalyst has none, for `explain`."""
+        """Why Catalyst has no form of it, for `explain`."""
         raise NotImplementedError
 
     @property
     def digest(self) -> str:
-        """What tells it from another function of this name."""
+        """Distinguishes it from other functions of this name."""
         raise NotImplementedError
 
 
 @attrs.frozen
 class Recursive(PythonFunction):
-    """A function that calls itself. Two are equal when they have the same name and are defined alike."""
+    """A function that calls itself. Functions are compared by name and definition."""
 
     definition: Definition = attrs.field(eq=_digest, repr=False, kw_only=True)
 
@@ -100,7 +100,7 @@ class Recursive(PythonFunction):
 
 
 def recursive(definition: Definition, shown: str) -> Recursive:
-    """The function of a definition, `shown` being its name in terms."""
+    """The function of a definition; `shown` is its name in terms."""
     signature = Exact(tuple(param.type for param in definition.params), definition.result)
     return Recursive(
         shown,
@@ -112,13 +112,13 @@ def recursive(definition: Definition, shown: str) -> Recursive:
 
 
 def takes(params: tuple[Type, ...]) -> str:
-    """What a function takes, for error messages."""
+    """The parameters of a function in words, for error messages."""
     return " and ".join(map(str, params)) or "nothing"
 
 
 def sign(definitions: Iterable[Definition], shown: Callable[[Definition], str]) -> None:
-    """Gives functions that call each other, which now have their bodies, what tells them from others: how they are
-    `shown`, and what else they call."""
+    """Sets the digests of functions that call each other, once they have their bodies: from how they are `shown`, and
+    from the other functions that they call."""
     group = sorted(definitions, key=lambda definition: definition.name)
     said = []
     for found in group:
@@ -140,7 +140,7 @@ def python_functions(term: Term) -> Iterator[PythonFunction]:
 
 
 def own_python_functions(term: Term) -> Iterator[PythonFunction]:
-    """Those that a node calls, without its subterms."""
+    """The functions evaluated in Python that a node calls, without its subterms."""
     match term:
         case Prim(PythonFunction() as function):
             yield function
@@ -150,7 +150,7 @@ def own_python_functions(term: Term) -> Iterator[PythonFunction]:
 
 
 def calls_python(term: Term) -> bool:
-    """Whether a term has a call of such a function in it that differs from row to row."""
+    """Whether a term contains a call of such a function whose value may differ from row to row."""
     if any(own_python_functions(term)) and not is_constant(term):
         return True
     return any(map(calls_python, children(term)))

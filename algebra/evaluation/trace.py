@@ -1,4 +1,4 @@
-"""What `trace(e)` prints."""
+"""The output of `trace(e)`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from mrql.algebra.values.values import Value
 
 
 def print_trace(value: Value, span: Span | None) -> None:
-    """What `trace(e)` does: the place of e and its value, on standard error."""
+    """Prints the place of e and its value on standard error."""
     place = "" if span is None else f"{span}: "
     print(f"{place}trace: {show_beginning(value)}", file=sys.stderr)

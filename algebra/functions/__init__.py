@@ -1,7 +1,7 @@
 """The scalar functions, in one table: name, arguments and result, meaning, Catalyst form, reference implementation.
 
-Each is a `Function`, in as many versions as it has kinds of arguments. `FUNCTIONS` has them all by name, `LIBRARY`
-those that a query calls by name, in the order and under the headings in which the documentation lists them.
+Each is a `Function`, with a version for each kind of arguments. `FUNCTIONS` has them all by name, `LIBRARY` those that
+a query calls by name, in the order and under the headings of the documentation.
 """
 
 from __future__ import annotations
@@ -190,13 +190,13 @@ for _group in (
     STATISTICS,
     *LIBRARY.values(),
 ):
-    FUNCTIONS.update({f.name: f for f in _group})  # the other names that some have are the language's
+    FUNCTIONS.update({f.name: f for f in _group})  # alternative names exist only in the language
 TWO_VALUED: tuple[Function, ...] = (EQ, NE, LT, LE, GT, GE, IS_NULL, HAS_NULL)
 """Functions whose value is never missing: a comparison with null is false."""
 
 
 def argument_types(function: Function, args: Sequence[Type]) -> tuple[Type, ...]:
-    """What the arguments are widened to before `function` is applied to them."""
+    """The types to which the arguments are widened before `function` is applied to them."""
     found = resolved(function, tuple(args))
     return tuple(args) if found is None else found[1]
 
@@ -204,7 +204,7 @@ def argument_types(function: Function, args: Sequence[Type]) -> tuple[Type, ...]
 def apply(function: Function, args: Sequence[Value], types: Sequence[Type], result: Type) -> Value:
     """The value of `function` at `args`, whose types are `types`.
 
-    Raises: EvaluationError where the function has no value, as in an integer overflow or a division by zero.
+    Raises: EvaluationError if the function has no value, as for an integer overflow or a division by zero.
     """
     if not function.null_safe and any(a is None for a in args):
         return None

@@ -1,7 +1,7 @@
-"""Sums, differences and products that are missing, and no error, where they leave the range of their type.
+"""Sums, differences, products and negations that are missing, instead of an error, on overflow.
 
-An aggregation that is kept for groups that nobody may ask for is of these, and is kept with how often they were missing
-(`rewrite/analysis/guarded_aggregates.py`).
+They compute the elements of aggregations that are kept also for groups that the query may not use; the number of
+elements that are missing for that reason is kept as well (`rewrite/analysis/guarded_aggregates.py`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ATTEMPTS: Mapping[Function, Function] = {
     TIMES: TRY_MULTIPLY,
     NEGATE: TRY_NEGATE,
 }
-"""By the function that is an error there."""
+"""The functions of this file, by the functions that raise an error on overflow."""
 
 
 def _none_missing(total: Value, missing: int) -> Value:

@@ -1,4 +1,4 @@
-"""Functions of bytes, and bytes as texts."""
+"""Functions of bytes, and conversions between bytes and text."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def _unbase64_sql(text: str, at: str) -> str:
 
 
 def base64_sql(text: str) -> str:
-    """The bytes that a text stands for which is written as base64 is, padded; missing where it is not."""
+    """The bytes of a text in canonical, padded base64; missing if it is not."""
     is_one = f"{text} RLIKE '^[A-Za-z0-9+/]*=?=?\\\\z' AND char_length({text}) % 4 = 0"
     bytes_ = f"if({is_one}, unbase64({text}), NULL)"
-    return f"if({to_base64_sql(bytes_)} = {text}, {bytes_}, NULL)"  # of bits that no byte has, all are 0
+    return f"if({to_base64_sql(bytes_)} = {text}, {bytes_}, NULL)"  # the unused bits at the end must be 0
 
 
 def to_base64_sql(value: str) -> str:
-    """Bytes as base64, in one line whatever the session says."""
+    """Bytes as base64 in one line, whatever the settings of the session."""
     return rf"replace(base64({value}), '\r\n', '')"
 
 
 def text_of_bytes_sql(value: str, at: str) -> str:
-    """The string of which bytes are the UTF-8, an error where they are of none."""
+    """The string whose UTF-8 the bytes are; an error if they are not UTF-8."""
     text = f"CAST({value} AS STRING)"
     return f"CASE WHEN {value} IS NULL OR is_valid_utf8({text}) THEN {text} ELSE {fails(at, NOT_A_TEXT)} END"
 

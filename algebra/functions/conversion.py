@@ -1,7 +1,7 @@
 """Values widened or cast from one type to another, part by part.
 
-Atoms are converted as `values/atom_conversion.py` says; `any` is made of all that JSON can hold, and taken as a type
-where the value is one of it.
+Atoms are converted by `values/atom_conversion.py`. All that JSON can hold converts to `any`, and a value of type `any`
+to a type of which it is a value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def convert(value: Value, t: Type) -> Value:
     """
     if value is None:
         return None
-    if t is ty.LONG and type(value) is int:  # each time that something is counted
+    if t is ty.LONG and type(value) is int:  # a frequent case: each time that something is counted
         return check_range(value, t)
     if t in (ty.ANY, ty.XML):
         return value if isinstance(value, Document) else of_value(value)
@@ -49,12 +49,12 @@ def convert(value: Value, t: Type) -> Value:
 
 
 def widened(value: Value, source: Type, t: Type) -> Value:
-    """A value of type `source` in a type `t` that has all of its values: nothing is done where they are one."""
+    """A value of type `source` widened to type `t`; returned as it is if the types are equal."""
     return value if source == t else convert(value, t)
 
 
 def convert_from(value: Value, source: Type, t: Type) -> Value:
-    """A value of type `source` cast to `t`: a `float` as a string or decimal has the digits of a 32-bit number.
+    """A value of type `source` cast to `t`: a `float` as a string or decimal has the digits of the 32-bit number.
 
     Raises: EvaluationError as `convert` does.
     """

@@ -1,7 +1,7 @@
-"""What functions of decimals give: how many digits a sum, a product or a quotient has.
+"""The result types of functions of decimals: the number of digits of a sum, a product or a quotient.
 
-The rules are those of Spark. Where a result may need more than 38 digits it has fewer behind the point, but 6 of those
-that there would be, and is rounded half up; one that has more before the point is an error.
+The rules are those of Spark. A result that may need more than 38 digits has fewer behind the point, but at least 6 if
+it would have that many, and is rounded half up; one with too many digits before the point is an error.
 
 *Source*: SQL's rules for exact numerics, as of Hive and SQL Server (`DecimalType.adjustPrecisionScale` in Spark, with
 `spark.sql.decimalOperations.allowPrecisionLoss`).
@@ -18,10 +18,11 @@ from mrql.algebra.functions.function import Implementation, Sql, Version
 from mrql.algebra.types import MAX_PRECISION, DecimalType, Type
 
 MIN_SCALE = 6
-"""So many digits behind the point stay, of those that there are."""
+"""The number of digits behind the point that are kept in any case, if there are that many."""
 
 LOW_DIGITS = 20
-"""So many of a decimal's last digits are added up apart from the others, and decimals of so few as they are."""
+"""The number of last digits of a decimal that are added up apart from the others; decimals with no more digits are
+added up as they are."""
 
 COUNT = ty.INTEGERS_AS_DECIMALS[ty.LONG]
 Rule = Callable[..., DecimalType]
@@ -29,7 +30,7 @@ Rule = Callable[..., DecimalType]
 
 
 def adjusted(precision: int, scale: int) -> DecimalType:
-    """The type of a result that needs so many digits.
+    """The type of a result that needs `precision` digits, `scale` of them behind the point.
 
     >>> print(adjusted(25, 4), adjusted(60, 30), adjusted(50, 2))
     decimal(25, 4) decimal(38, 8) decimal(38, 2)
@@ -40,12 +41,12 @@ def adjusted(precision: int, scale: int) -> DecimalType:
 
 
 def bounded(precision: int, scale: int) -> DecimalType:
-    """The type with as many of the digits as there may be."""
+    """The type with these numbers of digits, each limited to the maximum."""
     return DecimalType(min(precision, MAX_PRECISION), min(scale, MAX_PRECISION))
 
 
 NEGATED = 34
-"""Spark rounds the opposite of a decimal of more digits to so many."""
+"""The number of digits to which Spark rounds the negation of a decimal with more digits."""
 
 
 def sum_of_two(a: DecimalType, b: DecimalType) -> DecimalType:
@@ -72,17 +73,17 @@ def remainder_of_two(a: DecimalType, b: DecimalType) -> DecimalType:
 
 
 def itself(a: DecimalType) -> DecimalType:
-    """The type of what has the digits of the argument."""
+    """The type of a result with the digits of the argument."""
     return a
 
 
 def rounded_to_whole(a: DecimalType) -> DecimalType:
-    """The type of a whole number beside one with a fraction."""
+    """The type of a decimal rounded to a whole number."""
     return DecimalType(min(a.whole + 1, MAX_PRECISION))
 
 
 def next_whole(a: DecimalType) -> DecimalType:
-    """`floor(a)`, `ceil(a)`: what is whole is itself."""
+    """The type of `floor(a)` and `ceil(a)`; that of `a` if it has no digits behind the point."""
     return a if a.scale == 0 else rounded_to_whole(a)
 
 
@@ -92,18 +93,18 @@ def sum_of_many(element: DecimalType) -> DecimalType:
 
 
 def last_digits(element: DecimalType) -> DecimalType:
-    """The type of what the last digits of decimals add up to: integers, where there are more digits behind the point
+    """The type of the sum of decimals' last digits, which count as integers if there are more digits behind the point
     than a product keeps in any case."""
     return DecimalType(MAX_PRECISION, element.scale if element.scale <= MIN_SCALE else 0)
 
 
 def first_digits(element: DecimalType) -> DecimalType:
-    """The type of what the digits before those add up to."""
+    """The type of the sum of the digits before those."""
     return DecimalType(MAX_PRECISION)
 
 
 def average_of_many(element: DecimalType) -> DecimalType:
-    """The type of the average: four digits more behind the point, as far as the quotient of a sum and a count has them.
+    """The type of the average: four more digits behind the point, but no more than the quotient of a sum and a count.
 
     >>> print(average_of_many(DecimalType(12, 2)), average_of_many(DecimalType(28, 10)))
     decimal(16, 6) decimal(32, 10)
@@ -114,18 +115,18 @@ def average_of_many(element: DecimalType) -> DecimalType:
 
 @attrs.frozen
 class OfDecimals:
-    """What functions of decimals take and give: integers widen to decimals, and one argument at least is one."""
+    """The signature of functions of decimals: integers widen to decimals, and at least one argument is a decimal."""
 
     rule: Rule
     of: int
     most: int = MAX_PRECISION
-    """How many digits the arguments have at most."""
+    """The maximal number of digits of the arguments."""
 
     def __str__(self) -> str:
         return f"{', '.join(['decimal'] * self.of)} → decimal"
 
     def fitted(self, args: Sequence[Type]) -> tuple[tuple[Type, ...], Type] | None:
-        """What the arguments are widened to, and the type of the result; None where they do not fit."""
+        """The types to which the arguments are widened, and that of the result; None if the arguments do not fit."""
         some = next((t for t in args if isinstance(t, DecimalType)), None)
         if some is None or len(args) != self.of:
             return None
@@ -138,29 +139,29 @@ class OfDecimals:
 
 @attrs.frozen
 class ApartDecimals:
-    """What compares two numbers that no type of decimals holds both of: each is taken as it is."""
+    """The signature of comparisons of two numbers without a common decimal type: each is taken as it is."""
 
     def __str__(self) -> str:
         return "decimal, decimal → bool"
 
     def fitted(self, args: Sequence[Type]) -> tuple[tuple[Type, ...], Type] | None:
-        """The decimals that each is one of, and the type of the result; None where they do not fit."""
+        """The decimal type of each argument, and the type of the result; None if the arguments do not fit."""
         taken = tuple(t for t in map(ty.as_decimal, args) if t is not None)
         return (taken, ty.BOOL) if len(taken) == len(args) == 2 else None
 
 
 def of_decimals(rule: Rule, of: int, apply: Implementation, sql: str | Sql, most: int = MAX_PRECISION) -> Version:
-    """A version of a function for decimals; what it gives is rounded to the type of the result."""
+    """A version of a function for decimals; its value is rounded to the type of the result."""
     form: Sql = (lambda *args: sql.format(*args[:-1], at=args[-1])) if isinstance(sql, str) else sql
     return Version(OfDecimals(rule, of, most), apply, form)
 
 
 def opposite_of_many_digits(a: str, at: str) -> str:
-    """The opposite in SQL, by its digits."""
+    """The negation in SQL, computed on the text of the number."""
     text = f"CAST({a} AS STRING)"
     return f"if(startswith({text}, '-'), substring({text}, 2), concat('-', {text}))"
 
 
 def size_of_many_digits(a: str, at: str) -> str:
-    """The size in SQL, by its digits."""
+    """The absolute value in SQL, computed on the text of the number."""
     return f"ltrim('-', CAST({a} AS STRING))"

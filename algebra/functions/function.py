@@ -1,4 +1,4 @@
-"""What a scalar function is: a row of the table, in as many versions as it has kinds of arguments."""
+"""Scalar functions: rows of the table, each with a version for each kind of arguments."""
 
 from __future__ import annotations
 
@@ -13,62 +13,62 @@ from mrql.algebra.values.values import Value
 
 Implementation = Callable[..., Value]
 Sql = Callable[..., str]
-"""From the arguments in SQL, and a comment with the place for what can fail, to SQL."""
+"""From the arguments in SQL, and a comment with the place for expressions that can fail, to SQL."""
 
 
 class Types(Protocol):
-    """What a function takes and gives."""
+    """A signature: the types that a function takes and returns."""
 
     def fitted(self, args: Sequence[Type]) -> tuple[tuple[Type, ...], Type] | None:
-        """What the arguments are widened to, and the type of the result; None where they do not fit."""
+        """The types to which the arguments are widened, and that of the result; None if the arguments do not fit."""
 
 
 @attrs.frozen
 class Version:
-    """A function for one kind of arguments: what it takes and gives, its value, and its Catalyst form as SQL text."""
+    """A function for one kind of arguments: its signature, its implementation, and its Catalyst form as SQL text."""
 
     signature: Types
     apply: Implementation
     sql: Sql | None
-    """None where the compiler of expressions has a form of its own, since it looks into tuples and bags."""
+    """None if the compiler of expressions has a form of its own, because the function inspects tuples and bags."""
     of_types: bool = False
-    """Whether the implementation is given the types of the arguments, before these."""
+    """Whether the implementation takes the types of the arguments as its first argument."""
 
 
 @attrs.frozen
 class Function:
-    """A scalar function. Two functions are equal when their names are.
+    """A scalar function. Functions are compared by name.
 
-    An implementation sees values that were already widened to the types of its signature; a missing argument gives a
-    missing result unless the function is `null_safe`.
+    An implementation gets values already widened to the types of its signature; with a missing argument the result is
+    missing, unless the function is `null_safe`.
     """
 
     name: str
     versions: tuple[Version, ...] = attrs.field(eq=False, repr=False)
     takes: str = attrs.field(eq=False, repr=False)
-    """What it takes, for error messages: `a string, a start and an end`."""
+    """Its arguments in words, for error messages: `a string, a start and an end`."""
     meaning: str = attrs.field(default="", eq=False, repr=False)
     examples: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False, repr=False)
     """Calls with their values, both as the language writes them."""
     also: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
-    """Other names of it."""
+    """Alternative names in the language."""
     null_safe: bool = attrs.field(default=False, eq=False, repr=False)
     """Whether it is called with missing arguments too."""
     constant: Callable[[Sequence[Any]], str | None] | None = attrs.field(default=None, eq=False, repr=False)
-    """What is wrong with the constant arguments, if anything is: those at the places in `constants`."""
+    """The error message for the constant arguments, those at the places in `constants`; None if they are valid."""
     constants: tuple[int, ...] = attrs.field(default=(), eq=False, repr=False)
     """The places of the arguments that must be constants."""
 
     cache: dict[tuple[Type, ...], tuple[Version, tuple[Type, ...], Type] | None] = attrs.field(
         init=False, factory=dict, eq=False, repr=False
     )
-    """The versions that were found before."""
+    """The results of `resolved`, by the types of the arguments."""
 
     def __reduce__(self) -> Any:
         # Terms are sent to Spark's Python workers, which have the same table of functions.
         if FUNCTIONS.get(self.name) is self:
             return _named, (self.name,)
-        # Its cache of versions is found again where it is sent to.
+        # The cache of versions is not sent; it is filled again at the destination.
         return _made, (type(self), {f.name: getattr(self, f.name) for f in attrs.fields(type(self)) if f.init})
 
     def type_rule(self, args: Sequence[Type]) -> Type | None:
@@ -78,7 +78,7 @@ class Function:
 
 
 FUNCTIONS: dict[str, Function] = {}
-"""All functions of the table by their names: the package fills it from the files of each kind."""
+"""All functions of the table by name; the package fills it from the file of each kind."""
 
 
 def _made(kind: type[Function], fields: dict[str, Any]) -> Function:
@@ -90,7 +90,8 @@ def _named(name: str) -> Function:
 
 
 def resolved(function: Function, args: tuple[Type, ...]) -> tuple[Version, tuple[Type, ...], Type] | None:
-    """The version of a function for arguments of these types, what they are widened to, and the type of the result."""
+    """The version of a function for arguments of these types, the types to which they are widened, and the result type;
+    None if the function does not apply."""
     if args not in function.cache:
         fitted = ((version, version.signature.fitted(args)) for version in function.versions)
         function.cache[args] = next(((version, *types) for version, types in fitted if types is not None), None)
@@ -98,8 +99,8 @@ def resolved(function: Function, args: tuple[Type, ...]) -> tuple[Version, tuple
 
 
 def version(text: str, apply: Implementation, sql: str | Sql | None) -> Version:
-    """A version of a function; `sql` may be a format: `concat({0}, {1})`, with `{at}` for the place and `{all}` for all
-    arguments."""
+    """A version of a function. `sql` may be a format such as `concat({0}, {1})`, with `{at}` for the place and `{all}`
+    for all arguments."""
     return Version(signature(text), apply, _formatted(sql) if isinstance(sql, str) else sql)
 
 
@@ -116,7 +117,7 @@ def fails(at: str, message: str, *arguments: str) -> str:
 
 
 def clamped(number: str, low: int, high: int) -> str:
-    """An integer brought between two bounds, as an `INT`; what is missing stays so."""
+    """An integer limited to a range, as an `INT`; a missing one stays missing."""
     return (
         f"CAST(CASE WHEN {number} < {low}L THEN {low}L WHEN {number} > {high}L THEN {high}L ELSE {number} END AS INT)"
     )

@@ -1,4 +1,4 @@
-"""Functions of lists. Those of bags, too, are reductions and comprehensions of the language."""
+"""Functions of lists. Functions that bags have as well are reductions and comprehensions of the language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mrql.algebra.memory import LARGE_MIN_SIZE, LONG_BYTES, make_room
 from mrql.algebra.values.values import Canonical, Value, canonical
 
 ARRAY_MAX_ELEMENTS = 2**31 - 16
-"""How many elements Spark can hold in one array."""
+"""The number of elements that one array of Spark can hold."""
 
 
 def _range(low: int, high: int) -> list[int]:
@@ -21,7 +21,7 @@ def _range(low: int, high: int) -> list[int]:
 
 
 def _range_sql(low: str, high: str, at: str) -> str:
-    # A difference of longs may leave their range; of doubles it does not, and so exact it need not be.
+    # A difference of longs may overflow; one of doubles does not, and is exact enough.
     long = f"CAST({high} AS DOUBLE) - CAST({low} AS DOUBLE) >= {ARRAY_MAX_ELEMENTS}"
     error = fails(at, f"a range of more than {ARRAY_MAX_ELEMENTS} elements")
     empty = "CAST(array() AS ARRAY<BIGINT>)"
@@ -58,7 +58,7 @@ def _unique(items: list[Value]) -> list[Value]:
 
 
 def _unique_sql(items: str, at: str) -> str:
-    """Sorted with their places, since Spark looks for a value that is no atom through all that it has found before."""
+    """Sorts the elements with their places; Spark's own function compares a non-atomic element with all before it."""
     xs, s, x, i = (f"{name}__v_0" for name in ("items", "sorted", "x", "i"))
     at_places = f"sort_array(transform({xs}, ({x}, {i}) -> named_struct('x', {x}, 'i', {i})))"
     places = f"sort_array(transform(filter({s}, ({x}, {i}) -> {begins_sql(s, i, '.x')}), {x} -> {x}.i))"

@@ -1,4 +1,4 @@
-"""Functions for what may be missing. None of them looks at an argument that it does not need."""
+"""Functions for values that may be missing. None of them evaluates an argument that it does not need."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Numbers as people of a country write them: `1.234,5`.
+"""Numbers in the notation of a locale, such as `1.234,5`.
 
-A locale says by a tag of BCP 47 what stands before a fraction, and what may stand between groups of three digits. A
-number is a sign or none, digits, in groups or not, a fraction or none, and an exponent or none; between all groups of a
-number is the same sign. It is brought into the form that the language reads, in Python and in SQL.
+A locale, named by a tag of BCP 47, has a decimal separator, and possible separators between groups of three digits. A
+number has an optional sign, digits, in groups or not, an optional fraction and an optional exponent; all its groups
+have the same separator. It is brought into the form that the language reads, in Python and in SQL.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 import attrs
 
 SPACES = " \u00a0\u202f"
-"""A blank, and those that no line is broken at: people type the first, and programs write the others."""
+"""A blank, and two non-breaking spaces: people type the first, and programs write the others."""
 POINT_COMMA = (".", ",")
 COMMA_POINT = (",", ".")
 COMMA_SPACE = (",", SPACES)
@@ -30,20 +30,20 @@ WRITTEN: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("hu", "hu-HU", "nb", "nb-NO", "pl", "pl-PL", "ru", "ru-RU", "sk", "sk-SK"), COMMA_SPACE),
     **dict.fromkeys(("sv", "sv-SE", "uk", "uk-UA"), COMMA_SPACE),
 }
-"""By the tag, what stands before a fraction, and what may stand between groups."""
+"""By the tag, the decimal separator and the possible separators between groups."""
 
 
 @attrs.frozen
 class NumberLocale:
-    """How numbers are written."""
+    """The notation of numbers in a locale."""
 
     point: str
     between: str
-    """The signs that may stand between groups of three digits."""
+    """The possible separators between groups of three digits."""
 
     def regex(self, encoding: str = "utf-8", *, whole: bool = False) -> str:
-        """A number, or a `whole` one, that is written so, for Python and for Java. Signs beside ASCII may have been
-        read byte by byte, as those of another `encoding`."""
+        """The regular expression of a number, or a `whole` one, in this notation, for Python and Java. Characters
+        outside ASCII may have been read byte by byte, as those of another `encoding`."""
         groups = rf"[0-9]{{1,3}}(?:({self.separator(encoding)})[0-9]{{3}}(?:\1[0-9]{{3}})*+)?+"
         if whole:
             return f"[+-]?(?:{groups}|[0-9]++)"
@@ -51,11 +51,11 @@ class NumberLocale:
         return f"[+-]?(?:(?:{groups}|[0-9]++)(?:{point}[0-9]*+)?|{point}[0-9]++)(?:[eE][+-]?[0-9]++)?"
 
     def separator(self, encoding: str = "utf-8") -> str:
-        """What may stand between groups, for Python and for Java."""
+        """The regular expression of a separator between groups, for Python and Java."""
         return "|".join(re.escape(sign.encode().decode(encoding)) for sign in self.between)
 
     def canonical(self, field: str) -> str | None:
-        """A number in the form that the language reads; None where it is not written so.
+        """A number in the form that the language reads; None if it is not in this notation.
 
         >>> number_locale("de").canonical("-1.234.567,5"), number_locale("de").canonical("1,234.5")
         ('-1234567.5', None)
@@ -73,9 +73,9 @@ def _for_python(locale: NumberLocale) -> tuple[re.Pattern[str], re.Pattern[str]]
 
 @lru_cache(maxsize=64)
 def number_locale(tag: str) -> NumberLocale:
-    """How numbers are written in a locale.
+    """The notation of numbers in the locale of a tag.
 
-    Raises: ValueError, which names those that are known, at another one.
+    Raises: ValueError with the known tags, for another one.
     """
     if tag not in WRITTEN:
         raise ValueError(f"it is one of {', '.join(sorted(WRITTEN))}")

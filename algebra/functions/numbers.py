@@ -24,11 +24,11 @@ from mrql.algebra.values.atom_conversion import check_range
 from mrql.algebra.values.values import Value
 
 DIGITS = 30
-"""How many digits before or behind the point a number may be rounded to."""
+"""The maximal number of digits before or behind the point to which a number may be rounded."""
 
 
 def _round(x: float) -> int:
-    """The nearest integer; halves go up, as in Java. The sum of a number and a half may have no double."""
+    """The nearest integer, halves upwards as in Java; without adding 0.5, since that sum may not be a double."""
     whole = math.floor(x)
     return whole + 1 if x - whole >= 0.5 else whole
 
@@ -100,7 +100,7 @@ def _power(x: Value, y: Value) -> Value:
 
 
 def _cube_root(x: float) -> float:
-    root = math.cbrt(x)  # which may be one digit off, also where there is an exact root
+    root = math.cbrt(x)  # may be off in the last digit, even if there is an exact root
     nearest = round(root) if math.isfinite(root) else 0
     return float(nearest) if nearest**3 == x else root
 
@@ -124,7 +124,7 @@ def _of_double(
 def _to_integer(
     name: str, rounding: Callable[[float], int], sql: str, meaning: str, *examples: tuple[str, str]
 ) -> Function:
-    if name == "round":  # of a decimal it is the rounding to the type of the result, halves away from zero
+    if name == "round":  # of a decimal, converting to the result type rounds, halves away from zero
         whole = of_decimals(rounded_to_whole, 1, lambda x: x, "{0}")
     else:
         whole = of_decimals(next_whole, 1, lambda x: Decimal(rounding(x)), f"{name}({{0}})")

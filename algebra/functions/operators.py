@@ -1,6 +1,6 @@
-"""The operators, and the functions that a translation puts in.
+"""The operators, and the functions that the translation inserts.
 
-Integer arithmetic that leaves the range of its type is an error, never a wrong number; so is integer division by zero.
+Integer overflow is an error, never a wrong number; so is integer division by zero.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _divide(a: Value, b: Value) -> Value:
 
 
 def modulo(a: Value, b: Value) -> Value:
-    """The remainder of a division that truncates: it has the sign of `a`."""
+    """The remainder of a truncating division, with the sign of `a`."""
     if isinstance(a, int) and isinstance(b, int):
         if b == 0:
             raise EvaluationError("remainder of a division by zero")
@@ -75,7 +75,7 @@ def _decimal_quotient(total: Value, count: Value) -> Value:
 
 
 def only(values: Collection[Value], key: str = "this key") -> Value:
-    """The one value that there is; `key` says what it is looked up by."""
+    """The only value of a collection; `key` is the key it was looked up by, for the error."""
     if len(values) != 1:
         raise EvaluationError(f"there {f'are {len(values)} values' if values else 'is no value'} under {key}")
     (value,) = values
@@ -96,7 +96,7 @@ def _only(values: str, at: str) -> str:
 
 
 def only_sql(values: str, key: str, at: str) -> str:
-    """The same of an array; the key is text."""
+    """`only` of an array, in SQL; `key` is a string in SQL."""
     none = fails(at, "there is no value under {}", key)
     many = fails(at, "there are {} values under {}", f"size({values})", key)
     return f"CASE size({values}) WHEN 1 THEN {values}[0] WHEN 0 THEN {none} ELSE {many} END"
@@ -156,7 +156,7 @@ MODULO = Function(
 NEGATE = Function(
     "neg",
     (
-        # Spark tells the place of an overflow of a difference, and not of its opposite.
+        # Spark reports the place of an overflow of a subtraction, but not of a negation.
         version("i -> i", operator.neg, "(0 - {at}{0})"),
         of_decimals(itself, 1, decimals.opposite, "(- {0})", NEGATED),
         of_decimals(itself, 1, decimals.opposite, opposite_of_many_digits),

@@ -1,7 +1,7 @@
 """Recursive data: `data Tree = Leaf: long | Node: (Tree, Tree)`.
 
-A value of `Tree` (`values/data.py`) is `made` of the record that says which constructor made it of what, and `opened`
-to that record again:
+A value of `Tree` (`values/data.py`) is `made` from a record with its constructor and its parts, and `opened` to get
+that record back:
 
     made : <is: string, Leaf: long, Node: (Tree, Tree)> → Tree        opened(made(r)) = r
 """
@@ -21,12 +21,12 @@ from mrql.algebra.values.data import TAG, Data, Element, nesting_of
 from mrql.algebra.values.values import Record
 
 DATA_MAX_LEVELS = 1_000
-"""How deep brackets are nested in the text of a value; what reads JSON reads no more."""
+"""The maximal depth of nested brackets in the text of a value; readers of JSON accept no more."""
 
 
 @attrs.frozen
 class Folding(Function):
-    """`made` or `opened` of a recursive type."""
+    """`made` or `opened`, for one recursive type."""
 
     data: Basic = attrs.field(kw_only=True)
     record: RecordType = attrs.field(kw_only=True)
@@ -34,19 +34,19 @@ class Folding(Function):
 
 
 def made(data: Basic, record: RecordType) -> Folding:
-    """The function from a union's record to a value."""
+    """The function from a record to the value of a recursive type."""
     version = Version(Exact((record,), data), partial(_made, record, data), None)
     return Folding(f"made {data}", (version,), "what a constructor takes", data=data, record=record, makes=True)
 
 
 def opened(data: Basic, record: RecordType) -> Folding:
-    """The function from a value to the record that it was made of."""
+    """The function from a value of a recursive type to the record it was made from."""
     version = Version(Exact((data,), record), partial(_opened, record), None)
     return Folding(f"opened {data}", (version,), f"a {data}", data=data, record=record, makes=False)
 
 
 def too_deep(data: Basic) -> str:
-    """The error for a value that no text is made of."""
+    """The error message for a value that is nested too deeply."""
     return f"a value of type {data} is nested more than {DATA_MAX_LEVELS:,} levels deep"
 
 

@@ -1,8 +1,8 @@
-"""Regular expressions: what Java's and Python's have in common, and mean alike.
+"""Regular expressions: those that Java and Python both have, with the same meaning.
 
 `.` is any character but a line feed, `$` the end or the line feed before it; `\\d`, `\\w`, `\\s`, `\\b` and case
 mean ASCII. An expression must be a constant, so that one that the two would read in different ways, or that may take
-exponential time, is refused where it is written (`patterns`).
+exponential time, is refused at compile time (`wrong_pattern`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _checked(text: str) -> Pattern:
-    """An expression that both read alike, and that takes no exponential time.
+    """An expression that both read alike, and that does not take exponential time.
 
-    Raises: NotAlike where it is none.
+    Raises: NotAlike if it is not one.
     """
     pattern = Pattern(text)
     check_time(pattern)
@@ -37,7 +37,7 @@ def _checked(text: str) -> Pattern:
 
 
 def wrong_pattern(args: Sequence[Any]) -> str | None:
-    """What is wrong with a regular expression, if anything is."""
+    """The error message for a regular expression; None if it is valid."""
     pattern = args[0]
     try:
         with warnings.catch_warnings():
@@ -49,7 +49,7 @@ def wrong_pattern(args: Sequence[Any]) -> str | None:
     except RecursionError:
         return "this regular expression is nested too deeply"
     except (re.error, FutureWarning, OverflowError) as error:
-        # Java, and so Spark, has more of these than Python.
+        # Java, and so Spark, has more escapes and extensions than Python.
         elsewhere = re.match(r"bad escape (\\[A-Za-z])|unknown extension (\?.)", str(error))
         if elsewhere is not None:
             what = elsewhere[1] or f"({elsewhere[2]}"
@@ -71,7 +71,7 @@ def _wrong_replacement(args: Sequence[Any]) -> str | None:
     if found is not None:
         return found
     if _checked(args[0]).whole.empty:
-        # After a fit, Java and Python look for an empty one in different places.
+        # After a match, Java and Python look for an empty match in different places.
         return "this regular expression fits the empty text, which cannot be replaced"
     groups = compiled(args[0]).groups
     for _, group, alone in _REFERENCE.findall(args[1]):
@@ -79,7 +79,7 @@ def _wrong_replacement(args: Sequence[Any]) -> str | None:
             return f"there is no group {group} in a regular expression of {groups} groups"
         if alone:
             return f"a `{alone}` in a replacement is written `\\{alone}`"
-    # Java takes a second digit to a reference where there are so many groups.
+    # Java reads a second digit as part of a reference if there are that many groups.
     if re.search(r"\$\d\d", args[1]) and groups > 9:
         return "a reference to one of more than 9 groups"
     return None
@@ -102,15 +102,15 @@ def _substitute(text: str, pattern: str, replacement: str) -> str:
 
 
 def _in_java(sql: str) -> Sql:
-    """A form in SQL over a string, a pattern as Java is to read it, and what else there is."""
+    """The SQL of a function of a string, a pattern, which is rewritten for Java, and further arguments."""
     return lambda text, pattern, *more: sql.format(text, _java(pattern), *more)
 
 
 def _java(pattern: str) -> str:
-    """The pattern with a line feed as the only end of a line, with the borders of words of ASCII, and with a class for
-    each choice between single characters.
+    """The pattern for Java: only a line feed ends a line, word borders are those of ASCII, and a choice between single
+    characters is a class.
 
-    A border stands behind an even number of backslashes: `\\b` is one, and a letter.
+    A `\\b` is a border after an even number of backslashes; after an odd number it is an escaped backslash and a `b`.
     """
     if pattern.startswith("'"):
         pattern = text_sql(_checked(text_of(pattern)).with_classes())

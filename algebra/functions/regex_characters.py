@@ -1,18 +1,18 @@
-"""The characters that a part of a regular expression takes, as ranges of their codes, and the classes of ASCII."""
+"""The characters that a part of a regular expression matches, as ranges of codes, and the classes of ASCII."""
 
 from __future__ import annotations
 
 import string
 
 Ranges = tuple[tuple[int, int], ...]
-"""Characters, as ranges of their codes in order."""
+"""Characters, as sorted ranges of their codes."""
 
 LAST = 0x10FFFF
-"""The last character."""
+"""The code of the last character."""
 
 
 def ranges(*found: tuple[int, int]) -> Ranges:
-    """Ranges in order, and apart from each other."""
+    """The ranges sorted, with overlapping and adjacent ones merged."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(found):
         if merged and low <= merged[-1][1] + 1:
@@ -37,7 +37,7 @@ def characters_of(characters: str) -> Ranges:
 
 
 def folded(taken: Ranges) -> Ranges:
-    """The characters and those that differ from them in case, of ASCII."""
+    """The characters, and those that differ from them only in case, of ASCII."""
     other = [
         (max(low, start) + shift, min(high, end) + shift)
         for low, high in taken
@@ -53,7 +53,7 @@ CLASSES = {
     "s": characters_of(" \t\n\x0b\f\r"),
 }
 CLASSES |= {name.upper(): all_but(taken) for name, taken in CLASSES.items()}
-"""What `\\d` and the like take, by their letters."""
+"""The characters that `\\d` and the like match, by their letters."""
 
 ANY = all_but(characters_of("\n"))
-"""What `.` takes."""
+"""The characters that `.` matches."""

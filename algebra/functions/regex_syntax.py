@@ -1,4 +1,4 @@
-"""Which regular expressions there are: those that Java and Python read alike.
+"""The syntax of regular expressions: the part that Java and Python read alike.
 
 The grammar:
 
@@ -8,7 +8,7 @@ The grammar:
                   `\\d \\D \\w \\W \\s \\S \\b`, `\\t \\n \\r \\f`, `\\xHH`, `\\uHHHH`, and `\\` before a sign
     quantifier    `*`, `+`, `?`, `{n}`, `{n,}`, `{n,m}`, each also with `?` behind it
 
-and `(?i)` at the beginning. Whatever else one of the two knows is refused by its name.
+and `(?i)` at the beginning. Anything else that one of the two accepts is refused by name.
 """
 
 from __future__ import annotations
@@ -31,37 +31,38 @@ from mrql.algebra.functions.regex_characters import (
 )
 
 REPEATED_MAX_TIMES = 1000
-"""What stands in `{n,m}` at most."""
+"""The maximal number in `{n,m}`."""
 PATTERN_MAX_CHARACTERS = 400
-"""How many characters and classes an expression has, those of a `{n}` n times, up to ten."""
+"""The maximal number of characters and classes of an expression; those under a `{n}` count n times, but at most ten
+times."""
 
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class NotAlike(ValueError):
-    """The expression is refused; the message says why, and where."""
+    """An expression is refused; the message gives the reason and the place."""
 
 
 @attrs.define
 class Automaton:
-    """How a part of an expression can be gone through: in how many ways it is empty, with which characters it begins
-    and ends, each in how many ways."""
+    """A part of an expression as an automaton: the number of ways in which it is empty, and the characters with which
+    it begins and ends, each with its number of ways."""
 
     empty: int
     first: Counter[int] = attrs.Factory(Counter)
     last: Counter[int] = attrs.Factory(Counter)
     taken: Ranges = ()
-    """All characters in it."""
+    """All characters that it matches."""
     fixed: bool = False
-    """Whether it is a place in a text, such as `^`, which is not repeated."""
+    """Whether it matches a place in a text, as `^` does, and so cannot be repeated."""
     one: bool = False
-    """Whether it is one character, with nothing around it."""
+    """Whether it is a single character or class, without a quantifier or parentheses."""
 
 
 class Pattern:
     """An expression that both read alike.
 
-    Raises: NotAlike where it is none.
+    Raises: NotAlike if it is not one.
     """
 
     def __init__(self, text: str) -> None:
@@ -72,7 +73,7 @@ class Pattern:
         self.follows: Counter[tuple[int, int]] = Counter()
         self.optional: list[Ranges] = []
         self.choices: dict[tuple[int, int], Ranges] = {}
-        """Where alternatives stand each of which is one character, and which characters these are."""
+        """The places of choices between single characters, with these characters."""
         if self.folded:
             self.at = 4
         self.whole = self.alternatives()
@@ -92,8 +93,8 @@ class Pattern:
     def with_classes(self) -> str:
         """The expression with a class for each choice between single characters, as Java writes one: `[ab]` for `a|b`.
 
-        It fits the same. But Java goes through the repetitions of a class one after the other, and through those of a
-        choice by functions that call themselves.
+        It matches the same texts. But Java matches the repetitions of a class in a loop, and those of a choice
+        recursively.
         """
         text = self.text
         for (start, end), taken in sorted(self.choices.items(), reverse=True):
@@ -245,7 +246,7 @@ class Pattern:
         if self.next() != ")":
             raise self.refused(kind, "is not closed", start)
         self.at += 1
-        # What is looked at ahead is not gone through; in itself it may take as long as anything.
+        # A lookahead consumes nothing; its own characters take part in the check of time all the same.
         return Automaton(1, fixed=True) if kind in ("(?=", "(?!") else attrs.evolve(found, one=False)
 
     def escaped(self) -> Automaton:
@@ -259,7 +260,7 @@ class Pattern:
         return self.character(found)
 
     def escape(self) -> Ranges:
-        """What a backslash and what is behind it stand for, also in a class."""
+        """The characters that an escape matches, also in a class."""
         sign = self.text[self.at + 1 : self.at + 2]
         width = {"x": 2, "u": 4}.get(sign, 0)
         if width:

@@ -1,10 +1,10 @@
-"""Which regular expressions may take too long.
+"""Detection of regular expressions that may take too long.
 
-Java and Python try the ways in which a text may fit one after the other. Their number is exponential in the text's
-length where some text leads from a character of the expression back to it in two ways (Weber and Seidl, *On the degree
-of ambiguity of finite automata*). That is looked for in the automaton of the expression's characters (Glushkov's), with
-how many ways there are from each to the next; a repetition with a bound counts as one without. Where there are too many
-ways without that, as in `.*.*.*.*`, it is refused too.
+Java and Python try the ways in which a text may match one after the other. Their number is exponential in the length of
+the text if some text leads from a character of the expression back to it in two ways (Weber and Seidl, *On the degree
+of ambiguity of finite automata*). The check is on the automaton of the expression's characters (Glushkov's), with the
+number of ways from each character to the next; a bounded repetition counts as an unbounded one. Expressions with too
+many ways otherwise, as in `.*.*.*.*.*`, are refused too.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from mrql.algebra.functions.regex_characters import Ranges, overlap, ranges
 from mrql.algebra.functions.regex_syntax import NotAlike, Pattern
 
 OVERLAPPING_MAX_LOOPS = 4
-"""How many repetitions may be behind each other that can take the same characters: a text of n characters may fit in
+"""The maximal number of consecutive repetitions that can take the same characters: a text of n characters may match in
 as many ways as n to this power."""
 OVERLAPPING_MAX_CHOICES = 12
-"""How many choices may be between the same characters: a text may fit in as many ways as 2 to this power."""
+"""The maximal number of choices between the same characters: a text may match in as many ways as 2 to this power."""
 COMPARED_MAX_PAIRS = 200_000
-"""How much is looked at to know how long an expression may take."""
+"""The maximal number of pairs of transitions that are compared within a repetition."""
 
 
 def check_time(pattern: Pattern) -> None:
-    """Raises: NotAlike where an expression may take too long."""
+    """Raises: NotAlike if an expression may take too long."""
     edges: dict[int, list[int]] = {}
     for p, q in pattern.follows:
         edges.setdefault(p, []).append(q)
@@ -47,8 +47,8 @@ def check_time(pattern: Pattern) -> None:
 
 
 def _chain(loops: Sequence[set[int]], edges: Mapping[int, list[int]], characters: Sequence[Ranges]) -> int:
-    """How many loops there are at most of which one text leads from each to the next. A loop comes before those
-    that lead to it."""
+    """The maximal number of loops in a chain in which one text leads from each to the next. In `loops`, each is before
+    those that lead to it."""
     longest: list[int] = []
     for i, loop in enumerate(loops):
         taken = ranges(*(pair for place in loop for pair in characters[place]))
@@ -62,7 +62,7 @@ def _chain(loops: Sequence[set[int]], edges: Mapping[int, list[int]], characters
 
 
 def _two_ways(inside: Mapping[int, list[int]], characters: Sequence[Ranges]) -> bool:
-    """Whether one text leads from a character back to it in two ways."""
+    """Whether some text leads from a character back to it in two ways."""
     alike = {(p, q): None for p in inside for q in inside if p <= q and overlap(characters[p], characters[q])}
     if len(alike) == len(inside):
         return False
@@ -81,7 +81,8 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def components(edges: Mapping[Node, Sequence[Node]], nodes: Iterable[Node]) -> Iterator[set[Node]]:
-    """The strongly connected parts of a graph that have a cycle, those that are reached first (Tarjan's algorithm)."""
+    """The strongly connected components of a graph that have a cycle, each before those that lead to it (Tarjan's
+    algorithm)."""
     index: dict[Node, int] = {}
     lowest: dict[Node, int] = {}
     stack: list[Node] = []

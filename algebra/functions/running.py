@@ -1,7 +1,7 @@
-"""What adds up on the way through ordered rows: sums, averages and extremes up to each row.
+"""Running aggregates over ordered rows: sums, averages and extremes up to each row.
 
-What is missing does not count, as in the aggregations: a sum of nothing is 0, another value of nothing is missing. How
-they are found on Spark is in `runtime/spark/expressions/running.py`.
+Missing values do not count, as in the aggregations: the sum of nothing is 0, and any other aggregate of nothing is
+missing. Their form on Spark is in `runtime/spark/expressions/running.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Running = Callable[[tuple[Type, ...], list[Value]], list[Value]]
 
 
 def _running(values: Callable[[list[Any], Type], Iterator[Value]]) -> Running:
-    """What adds up on the way; `values` is given the numbers and their type."""
+    """A running aggregate of pairs; `values` computes it from the numbers and their type."""
 
     def value(types: tuple[Type, ...], pairs: list[Value]) -> list[Value]:
         rows = [parts_of_pair(pair) for pair in pairs]
@@ -62,7 +62,7 @@ def _averages(numbers: list[Any], t: Type) -> Iterator[Value]:
 
 
 def _decimal_averages(numbers: list[Any], t: Type) -> Iterator[Value]:
-    """Rounded as `avg` is: first to the digits of a quotient."""
+    """Running averages, rounded as `avg` is: first to the digits of a quotient."""
     assert isinstance(t, ty.DecimalType)
     digits = quotient_of_two(sum_of_many(t), COUNT)
     for total, n in zip(_decimals(numbers, t), _present(numbers), strict=True):
@@ -70,7 +70,7 @@ def _decimal_averages(numbers: list[Any], t: Type) -> Iterator[Value]:
 
 
 def _present(numbers: list[Any]) -> Iterator[int]:
-    """How many numbers there have been."""
+    """The running count of the numbers that are not missing."""
     return accumulate(int(x is not None) for x in numbers)
 
 
@@ -90,7 +90,7 @@ def _extremes(better: Callable[..., Value]) -> Callable[[list[Any], Type], Itera
 
 @attrs.frozen
 class KeyedDecimals:
-    """What a function of decimals beside rows takes and gives."""
+    """The signature of a function of pairs of a row and a decimal."""
 
     rule: Rule
 
@@ -98,7 +98,7 @@ class KeyedDecimals:
         return "[(t, decimal)] → [(t, decimal)]"
 
     def fitted(self, args: Sequence[Type]) -> tuple[tuple[Type, ...], Type] | None:
-        """What the arguments are widened to, and the type of the result; None where they do not fit."""
+        """The types to which the arguments are widened, and that of the result; None if the arguments do not fit."""
         match args:
             case (ListType(TupleType((row, ty.DecimalType() as number))),):
                 return tuple(args), ListType(TupleType((row, self.rule(number))))

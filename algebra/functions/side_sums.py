@@ -1,12 +1,11 @@
-"""What sums are made of where a join keeps sums of its sides (`rewrite/plan/joins/eager_aggregation.py`).
+"""The parts of numbers whose sums a join keeps for its sides (`rewrite/plan/joins/eager_aggregation.py`).
 
-A long is `high · 2³² + low`, so that sums of both are wider than a long. A double below 2⁹⁴ is a number of *limbs*,
-`2⁶⁴ p + 2³² w + o + 2⁻³² f + rest`, of which all but the rest are integers, and so added up exactly. A factor of a
-product, and a double that is *huge*, of 2⁹⁴ and more, is a *magnitude* and a *mantissa*: numbers of one magnitude have
-one sign and sizes within 2¹⁶ of each other, so their sum hides none of them, and the magnitude of a product says
-whether it is infinite or no number. The mantissa of a number of magnitude `±(1000 + k)` is the number times 2⁻¹⁶ᵏ; that
-of zero, of an infinity and of what is no number is 0. A decimal is its last 20 digits and those before them, both of
-its sign.
+A long is `high · 2³² + low`, so that sums of both parts together are wider than a long. A double below 2⁹⁴ consists of
+*limbs*, `2⁶⁴ p + 2³² w + o + 2⁻³² f + rest`; all but the rest are integers, and so added up exactly. A factor of a
+product, and a *huge* double, of 2⁹⁴ or more, is a *magnitude* and a *mantissa*: numbers of the same magnitude have the
+same sign and sizes within a factor of 2¹⁶, so that their sum absorbs none of them, and the magnitude of a product tells
+whether it is infinite or NaN. The mantissa of a number of magnitude `±(1000 + k)` is the number times 2⁻¹⁶ᵏ; that of
+zero, of an infinity and of NaN is 0. A decimal is its last 20 digits and those before them, both with its sign.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from mrql.algebra.values.values import Value
 V = TypeVar("V", int, float)
 
 ZERO, ONE, INFINITE, NO_NUMBER = 0, 1000, 2000, 3000
-"""Magnitudes: of zero, of what is about 1, of an infinity, each of the latter two with a sign, and of NaN."""
+"""Magnitudes: of zero, of numbers around 1, of an infinity, the latter two with a sign, and of NaN."""
 
 MAGNITUDE_BITS = 16
-"""The numbers of one magnitude are within 2 to this of each other."""
+"""The numbers of one magnitude are within a factor of 2 to this power."""
 
 INFINITE_MIN_MAGNITUDE = 65
-"""A product of two numbers whose magnitudes say 2^(MAGNITUDE_BITS · INFINITE_MIN_MAGNITUDE) or more is infinite,
-whatever their mantissas."""
+"""A product whose magnitude stands for 2^(MAGNITUDE_BITS · INFINITE_MIN_MAGNITUDE) or more is infinite, whatever the
+mantissas."""
 
 HALF_RADIX = 1 << 32
-"""A long is its upper half times this, and its lower one."""
+"""A long is its upper half times this, plus its lower half."""
 
 
 def scale(number: float) -> int:
@@ -59,12 +58,12 @@ def magnitude(number: float) -> int:
 
 
 def mantissa(number: float) -> float:
-    """What is left of a double without its magnitude."""
+    """The mantissa of a double: the number scaled by its magnitude."""
     return 0.0 if number == 0 or not math.isfinite(number) else math.ldexp(number, -MAGNITUDE_BITS * scale(number))
 
 
 def magnitudes(a: int, b: int) -> int:
-    """The magnitude of a product of numbers with these."""
+    """The magnitude of a product of numbers with these magnitudes."""
     sizes = abs(a), abs(b)
     if NO_NUMBER in sizes or (ZERO in sizes and INFINITE in sizes):
         return NO_NUMBER
@@ -74,7 +73,7 @@ def magnitudes(a: int, b: int) -> int:
 
 
 HUGE_MIN_SIZE = 2.0**94
-"""From this size on a double has no limbs: 2³¹ smaller ones have room in sums of longs."""
+"""From this size on a double has no limbs: sums of longs have room for the limbs of 2³¹ smaller ones."""
 
 
 @attrs.frozen
@@ -89,7 +88,7 @@ class Limbs:
 
 
 def limbs(number: float) -> Limbs:
-    """Those of a double, none of them rounded; zeros of one that is huge, infinite or no number.
+    """The limbs of a double, none of them rounded; zeros if it is huge, infinite or NaN.
 
     >>> limbs(3.0 * 2**40 - 1.5)
     Limbs(rest=0.0, pairs=0, words=768, ones=-2, fractions=2147483648)
@@ -102,7 +101,7 @@ def limbs(number: float) -> Limbs:
 
 
 def _unless_ordinary(part: Callable[[float], V]) -> Callable[[float], V]:
-    """Of a number that is huge, infinite or none; of others, which have limbs, that of zero."""
+    """The part of a number that is huge, infinite or NaN; for others, which have limbs, the part of zero."""
     return lambda number: part(0.0 if abs(number) < HUGE_MIN_SIZE else number)
 
 
@@ -118,7 +117,7 @@ _INFINITE = "abs({0}) = DOUBLE('Infinity')"
 
 
 def _half(scaled: str) -> str:
-    # In two steps: 2^1088 is no double.
+    # In two steps: 2^1088 is not a double.
     return f"power(2D, -{MAGNITUDE_BITS // 2}D * {scaled})"
 
 
@@ -187,7 +186,7 @@ PAIRS, WORDS, ONES, FRACTIONS = (
     )
 )
 LIMBS = REST, PAIRS, WORDS, ONES, FRACTIONS
-"""In the order of `Limbs`."""
+"""The functions of the limbs, in the order of `Limbs`."""
 
 MAGNITUDES = Function(
     "magnitudes",
@@ -220,8 +219,8 @@ LOW = Function(
 
 _WHOLE = f"(CAST({{}} AS DECIMAL(38, 0)) * {HALF_RADIX}L + {{}})"
 _FACTORS = _WHOLE.format("{0}", "{1}"), _WHOLE.format("{2}", "{3}")
-# A product that no decimal has room for is none that a long has: it is said as that. Nothing here is constant, so that
-# Spark does not compute it beforehand.
+# A product too large for a decimal is too large for a long: the overflow is reported as one of a long. Nothing here is
+# constant, so that Spark does not compute it beforehand.
 _TOO_LARGE = "(({0} + {2}) * 0L + 9223372036854775807L) * {at}2L"
 _PRODUCT = f"coalesce(try_multiply({_FACTORS[0]}, {_FACTORS[1]}), {_TOO_LARGE})"
 _REST = f"pmod({_PRODUCT}, {HALF_RADIX}L)"
@@ -287,12 +286,12 @@ SIDES: tuple[Function, ...] = (
 
 
 def whole(high: Value, low: Value) -> Value:
-    """The integer that two halves are of."""
+    """The integer with these halves."""
     return high * HALF_RADIX + low
 
 
 def decimal_of(first: Decimal, last: Decimal, t: ty.DecimalType) -> Decimal:
-    """The number of a type that has these digits, of which there may be more than it has room for.
+    """The number with these first and last digits of a type; it may have more digits than the type.
 
     >>> decimal_of(Decimal(1), Decimal("0.05"), ty.DecimalType(38, 2))
     Decimal('1000000000000000000.05')

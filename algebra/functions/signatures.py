@@ -1,12 +1,12 @@
-"""What a function takes and gives, written as `[t], long -> t`.
+"""Signatures of functions, written as `[t], long -> t`.
 
 A signature has basic types, lists, bags and tuples, and variables, which stand for any type of their kind:
 
     t, u    any type              n    a number, but no decimal (`decimals.py`)
     o       an ordered type       i    an integer
-    a       an atomic type; JSON values and elements are none here
+    a       an atomic type, except documents
 
-Arguments of one variable are widened to their common type. `string...` at the end stands for any number of them.
+Arguments of the same variable are widened to their common type. `string...` at the end stands for any number of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Variable:
 
 @attrs.frozen
 class Built:
-    """A list, bag or tuple of what the parts stand for; the sign is its opening bracket."""
+    """A list, bag or tuple of patterns; `sign` is its opening bracket."""
 
     sign: str
     parts: tuple[Pattern, ...]
@@ -56,7 +56,7 @@ ADMITS: Mapping[str, Callable[[Type], bool]] = {
 
 @attrs.frozen
 class Signature:
-    """The types of the arguments, and of the result. With `more`, the last one may be there any number of times."""
+    """The types of the arguments and the result. With `more`, the last argument may occur any number of times."""
 
     params: tuple[Pattern, ...]
     result: Pattern
@@ -66,7 +66,7 @@ class Signature:
         return f"{', '.join(map(str, self.params))}{'…' if self.more else ''} → {self.result}"
 
     def fitted(self, args: Sequence[Type]) -> tuple[tuple[Type, ...], Type] | None:
-        """What the arguments are widened to, and the type of the result; None where they do not fit."""
+        """The types to which the arguments are widened, and that of the result; None if the arguments do not fit."""
         params = self.params
         if self.more and len(args) >= len(params) - 1:
             params = (*params[:-1], *([params[-1]] * (len(args) - len(params) + 1)))
@@ -81,7 +81,7 @@ class Signature:
 
 
 def signature(text: str) -> Signature:
-    """The signature that a text stands for.
+    """The signature written as a text.
 
     >>> print(signature("[t], long -> t"))
     [t], long → t
@@ -152,7 +152,7 @@ class Exact:
         return f"({', '.join(map(str, self.params))}): {self.result}"
 
     def fitted(self, args: Sequence[Type]) -> tuple[tuple[Type, ...], Type] | None:
-        """What the arguments are widened to, and the type of the result; None where they do not fit."""
+        """The types to which the arguments are widened, and that of the result; None if the arguments do not fit."""
         if len(args) != len(self.params) or not all(map(ty.fits, args, self.params)):
             return None
         return self.params, self.result

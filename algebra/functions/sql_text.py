@@ -1,4 +1,4 @@
-"""Pieces of SQL that functions are written with."""
+"""Fragments of SQL for the Catalyst forms of functions."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 
 
 def let_sql(name: str, value: str, body: str) -> str:
-    """An expression that names a value, which is computed once."""
+    """An expression that binds a name to a value, which is computed once."""
     return f"transform(array({value}), {name} -> {body})[0]"
 
 
 def begins_sql(array: str, place: str, part: str = "") -> str:
-    """Whether another value begins at a place of an array than that of the place before, of the elements or a part."""
+    """Whether an element of an array, or a `part` of it, differs from the one before; true for the first element."""
     return f"{place} = 0 OR NOT (get({array}, {place}){part} <=> get({array}, {place} - 1){part})"
 
 
 def text_sql(text: str) -> str:
-    """A string in SQL, the name of a field as `named_struct` takes it among them; what could end it, is not printable
-    or begins a variable of Spark's is written as its code.
+    """A string literal in SQL, also for the name of a field in `named_struct`. Characters that could end it, begin a
+    variable of Spark's, or are not printable are written as their codes.
 
     >>> print(text_sql("it's"))
     'it\\U00000027s'
@@ -27,7 +27,7 @@ def text_sql(text: str) -> str:
 
 
 def text_of(sql: str) -> str:
-    """The text of a string in SQL, as `text_sql` writes it.
+    """The text of a string literal written by `text_sql`.
 
     >>> text_of(text_sql("it's"))
     "it's"

@@ -1,15 +1,15 @@
 """Functions of all numbers of a collection at once: quantiles, variances and correlations, and the most frequent value.
 
-They are functions of a bag, whose elements are put in order first: so their values do not depend on the order in which
-rows came, and a batch takes back exactly what an earlier one has given. What is missing does not count.
+They are functions of a bag, whose elements are sorted first, so that their values do not depend on the order in which
+rows arrived, and a batch can exactly undo the effect of an earlier one. Missing values do not count.
 
-No sums of squares are kept for them. `Σx² − (Σx)²/n` loses as many digits as the mean is larger than the deviation,
-twice: of `1e9 + 1` and `1e9 + 2` there are none left. What stands here is computed from the deviations from the middle
-element `c`, which lies within one standard deviation of the mean, in units of the largest of them, `r`:
+No sums of squares are kept for them. `Σx² − (Σx)²/n` loses twice as many digits as the mean has more than the
+deviation: for `1e9 + 1` and `1e9 + 2` none are left. Instead, values are computed from the deviations from the middle
+element `c`, which lies within one standard deviation of the mean, in units of the largest deviation, `r`:
 
     Σ(x − μ)² = r² · (Σy² − (Σy)²/n),   y = (x − c) / r
 
-so that the difference loses one bit at most, and no square is too large or too small on the way. The reference computes
+so that the difference loses one bit at most, and no square overflows or underflows on the way. The reference computes
 with fractions, and rounds once.
 """
 
@@ -30,12 +30,12 @@ from mrql.algebra.values.values import Bag, Value, canonical
 
 
 def _there(bag: Bag) -> list[Any]:
-    """The elements that are there, from the least to the greatest."""
+    """The elements that are not missing, in ascending order."""
     return sorted((x for x in bag if x is not None), key=canonical)
 
 
 def _pairs(bag: Bag) -> list[tuple[float, float]]:
-    """The pairs of which both parts are there."""
+    """The pairs without a missing part."""
     return [pair for pair in _there(bag) if None not in pair]
 
 
@@ -50,7 +50,7 @@ def _percentile(bag: Bag, part: float) -> float | None:
 
 
 def _spread(of: Callable[[list[float]], float], least: int) -> Callable[[Bag], float | None]:
-    """A variance or a standard deviation of so many numbers at least."""
+    """A variance or a standard deviation; missing for fewer than `least` numbers."""
 
     def value(bag: Bag) -> float | None:
         numbers = _there(bag)
@@ -67,7 +67,7 @@ def _spread(of: Callable[[list[float]], float], least: int) -> Callable[[Bag], f
 
 
 def _covariance(taken: int) -> Callable[[Bag], float | None]:
-    """A covariance, with what its number of pairs is diminished by."""
+    """A covariance; its divisor is the number of pairs less `taken`."""
 
     def value(bag: Bag) -> float | None:
         pairs = _pairs(bag)
@@ -108,7 +108,7 @@ def _rounded(number: Fraction) -> float:
 
 
 def _mode(bag: Bag) -> Value:
-    """Of equally frequent ones the first: `max` takes that."""
+    """The most frequent element; of several, the least, since `max` takes the first."""
     runs = [list(run) for _, run in groupby(_there(bag), key=canonical)]
     return max(runs, key=len)[0] if runs else None
 
@@ -130,9 +130,10 @@ def _percentile_sql(numbers: str, part: str, at: str) -> str:
 
 
 def _deviations(numbers: str) -> str:
-    """The middle, the unit and the extremes of some sorted numbers: `y = (x · k − c) / r`.
+    """The middle `c`, the factor `k` and the unit `r` of sorted numbers, for `y = (x · k − c) / r`; and whether all of
+    them are finite, or the same.
 
-    Where the unit itself would be too large, all is taken a quarter as large.
+    Where the unit would overflow, all numbers are scaled by a quarter.
     """
     first, last, middle = "n[0]", "n[size(n) - 1]", "n[CAST(size(n) DIV 2 AS INT)]"
     finite = f"{first} > -{_INFINITE} AND {last} < {_INFINITE}"
@@ -143,7 +144,7 @@ def _deviations(numbers: str) -> str:
 
 
 def _variance_sql(least: int, result: str) -> Sql:
-    """`result` is made of the variance `q` in units, and of the deviations `d`."""
+    """The SQL of a variance; `result` is an expression of the variance `q` in units, and of the deviations `d`."""
 
     def sql(numbers: str, at: str) -> str:
         step = "named_struct('s', m.s + y, 'q', m.q + y * y)"
@@ -163,8 +164,8 @@ def _variance_sql(least: int, result: str) -> Sql:
 
 
 def _pairs_sql(least: int, without: str, result: str) -> Sql:
-    """`result` is made of the sums `m` over pairs in units, and of the deviations `d` and `e` of their sides; where one
-    side has no spread it is `without`."""
+    """The SQL of a function of pairs; `result` is an expression of the sums `m` over pairs in units, and of the
+    deviations `d` and `e` of the two sides. If one side has no spread, the value is `without`."""
 
     def sql(pairs: str, at: str) -> str:
         start = f"named_struct({', '.join(f'{name!r}, 0D' for name in ('s', 't', 'ss', 'tt', 'st'))})"
@@ -195,7 +196,8 @@ _CORRELATION_SQL = _pairs_sql(2, "NULL", f"greatest(-1D, least(1D, (m.st - m.s *
 
 
 def _mode_sql(items: str, at: str) -> str:
-    """Of runs of equal elements, the first of the longest: `b` is that of the best, `c` that of the one at hand."""
+    """The element of the first longest run of equal elements: `b` is that of the best run so far, `c` that of the
+    current run."""
     times = "if(s.c <=> x, s.m + 1L, 1L)"
     step = f"named_struct('b', if({times} > s.n, x, s.b), 'n', greatest({times}, s.n), 'c', x, 'm', {times})"
     start = "named_struct('b', try_element_at(xs, 1), 'n', 0L, 'c', try_element_at(xs, 1), 'm', 0L)"

@@ -10,7 +10,7 @@ from mrql.algebra.functions.regex import REGULAR
 from mrql.algebra.values.values import Value
 
 STRING_MAX_CHARACTERS = 10_000_000
-"""How long a string may be that is made by repeating one."""
+"""The maximal length of a string made by repetition or padding."""
 _TOO_LONG = f"a string of more than {STRING_MAX_CHARACTERS} characters"
 
 
@@ -32,7 +32,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _split_sql(text: str, separator: str, at: str) -> str:
-    # Spark splits by regular expressions: what has a meaning in one is quoted, and what would end the quotation.
+    # Spark splits by regular expressions, so the separator is quoted, and `\E` in it, which would end that, is escaped.
     ended = r"replace({0}, '\\E', '\\E\\\\E\\Q')"
     quoted = rf"concat('\\Q', {ended.format(separator)}, '\\E')"
     return f"if({separator} = '', split({text}, ''), split({text}, {quoted}))"
@@ -84,8 +84,8 @@ def _sha256(of: bytes) -> str:
 
 
 def _in_any_locale(function: str) -> str:
-    """A function of Spark's that changes case, by the rules of no language: otherwise they are those of the locale that
-    Java runs in, where an `I` may have no dot, or those of Java's own version of Unicode."""
+    """A function of Spark's that changes case, independent of any language: otherwise it would follow the locale of the
+    JVM, in which an `I` may map to a dotless `ı`, or Java's own version of Unicode."""
     return f"CAST({function}({{0}} COLLATE UNICODE) AS STRING)"
 
 

@@ -1,4 +1,4 @@
-"""Texts as dates and timestamps in SQL, read as `conversion.parse_atom` reads them."""
+"""Texts as dates and timestamps in SQL, read as `atom_conversion.parse_atom` reads them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from mrql.algebra.values.atom_conversion import DATE_TEXT, TIMESTAMP_TEXT, ZONE_
 
 
 def moment_sql(timestamp: str) -> str:
-    """A timestamp as Spark's other kind, a moment; in UTC, as all of a step is analyzed."""
+    """A `TIMESTAMP_NTZ` as Spark's other kind, a moment; in UTC, in which expressions are analyzed."""
     return f"CAST({timestamp} AS TIMESTAMP)"
 
 
 def utc_fields(moment: str) -> str:
-    """A moment as what the clock shows at it in UTC, whatever the zone of the session is."""
+    """A moment as a `TIMESTAMP_NTZ` with its UTC clock, whatever the zone of the session."""
     return _clock(f"unix_micros({moment})")
 
 
 def nanosecond_sql(number: str) -> str:
-    """The timestamp of the microsecond that a nanosecond since 1970 is in."""
+    """The timestamp of a number of nanoseconds since 1970, rounded down to microseconds."""
     return _clock(f"({number} DIV 1000 - if({number} % 1000 < 0, 1, 0))")
 
 
@@ -26,24 +26,24 @@ def _clock(micros: str) -> str:
 
 
 BEFORE, AFTER = -62_135_596_800_000_001, 253_402_300_800_000_000
-"""The microseconds before the year 1 and after the year 9999, from 1970 on."""
+"""The last microsecond before the year 1 and the first one after the year 9999, since 1970."""
 
 
 def _in_range(micros: str) -> str:
-    """A zone may lead out of the years that there are; missing then."""
+    """The microseconds; missing if they are outside the years 1 to 9999, which a zone may cause."""
     return f"nullif(nullif(greatest(least({micros}, {AFTER}L), {BEFORE}L), {BEFORE}L), {AFTER}L)"
 
 
 def date_sql(text: str) -> str:
-    """The date of a text, and missing where it is none."""
+    """The date of a text; missing if it is not one."""
     return f"if({text} RLIKE '^\\\\s*{_escaped(DATE_TEXT)}\\\\s*\\\\z', try_cast({text} AS DATE), NULL)"
 
 
 def timestamp_sql(text: str) -> str:
-    """The timestamp of a text, and missing where it is none.
+    """The timestamp of a text; missing if it is not one.
 
-    It is read as a moment, with the zone that it names or with UTC, since Spark overlooks the zone of any other. Spark
-    wants seconds beside a zone.
+    It is read as a moment, with its own zone or UTC, since Spark ignores the zone when it reads a `TIMESTAMP_NTZ`.
+    Spark requires seconds before a zone.
     """
     trimmed = f"regexp_replace({text}, '^\\\\s+|\\\\s+\\\\z', '')"
     with_seconds = f"regexp_replace({trimmed}, '^(.{{16}})(?!:)', '$1:00')"
@@ -53,7 +53,7 @@ def timestamp_sql(text: str) -> str:
 
 
 def zoned_sql(text: str) -> str:
-    """The timestamp of a text with seconds and a zone, and missing where it is none."""
+    """The timestamp of a text with seconds and a zone; missing if it is not one."""
     return _clock(_in_range(f"unix_micros(try_cast({text} AS TIMESTAMP))"))
 
 

@@ -1,12 +1,12 @@
-"""The patterns that dates and timestamps are written and read by: a part of those of Java.
+"""The patterns by which dates and timestamps are written and read: a subset of Java's.
 
     yyyy   year               MMMM, MMM  name of the month   HH, H   hour, 0 to 23   S to SSSSSS  fraction of the second
     MM, M  month              EEEE, EEE  day of the week     hh, h   hour, 1 to 12   a            AM or PM
     dd, d  day of the month   D          day of the year     mm, m   minute          X, XX, XXX   zone, Z for UTC
                                                              ss, s   second          x, xx, xxx   zone, +00 for UTC
 
-Other letters stand in quotes: `dd.MM.yyyy 'at' HH:mm`. What stands in `[…]` need not be there when it is read, and is
-always written. Names are English. `time_writing.py` and `time_reading.py` have which of the letters they know, and how.
+Other letters stand in quotes: `dd.MM.yyyy 'at' HH:mm`. A part in `[…]` is optional when reading, and always written.
+Names are English. `time_writing.py` and `time_reading.py` define which letters they support, and how.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _PIECE = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|[^A-Za-z'#{}]")
 
 @attrs.frozen
 class Piece:
-    """A part of a pattern: letters that have a meaning, a text that stands for itself, or the `[` or `]` around what
-    need not be there."""
+    """A piece of a pattern: letters with a meaning, a text that stands for itself, or the `[` or `]` around an optional
+    part."""
 
     letters: str = ""
     text: str = ""
@@ -32,14 +32,14 @@ class Piece:
 
     @property
     def nesting(self) -> int:
-        """By how much deeper what comes behind it is in brackets."""
+        """The change of the nesting depth of brackets after this piece."""
         return {"[": 1, "]": -1}.get(self.bracket, 0)
 
 
 def pieces(pattern: str) -> Iterator[Piece]:
-    """The parts of a pattern, in their order.
+    """The pieces of a pattern, in order.
 
-    Raises: ValueError, with what it is, where there is something else.
+    Raises: ValueError, with the character, where no piece begins.
     """
     at = 0
     while at < len(pattern):
@@ -56,7 +56,7 @@ def pieces(pattern: str) -> Iterator[Piece]:
 
 
 def wrong_pattern(pattern: str, known: Mapping[str, object]) -> str | None:
-    """What is wrong with a pattern, if anything is."""
+    """The error message for a pattern; None if it is valid. `known` has the supported letters."""
     try:
         parts = [*pieces(pattern)]
         unknown = next((part.letters for part in parts if part.letters and part.letters not in known), None)
@@ -69,7 +69,7 @@ def wrong_pattern(pattern: str, known: Mapping[str, object]) -> str | None:
 
 
 def unpaired(parts: Sequence[Piece]) -> str | None:
-    """What is wrong with the brackets, if anything is."""
+    """The error message for unpaired brackets; None if they are paired."""
     depth = 0
     for part in parts:
         depth += part.nesting
@@ -79,7 +79,7 @@ def unpaired(parts: Sequence[Piece]) -> str | None:
 
 
 def _meant(unknown: str, pattern: str) -> str | None:
-    """What to write for letters that have no meaning."""
+    """A hint at what to write instead of letters without a meaning."""
     if f"%{unknown}" in pattern:
         return "`%Y-%m-%d %H:%M:%S` is written `yyyy-MM-dd HH:mm:ss`"
     if unknown[0] == "S":
@@ -98,4 +98,4 @@ _ELSEWHERE = {
     **dict.fromkeys(("k", "kk", "K", "KK"), "an hour is written `HH`, or `hh` with `a` for AM or PM"),
     "T": "letters stand in quotes: `'T'`",
 }
-"""Letters that others write, and some that are not read, with what to write here."""
+"""Letters of other notations, and some that are only written, each with a hint."""

@@ -1,7 +1,7 @@
 """Dates and timestamps read by a pattern (`time_patterns.py`), in Python and in SQL.
 
-There are as many digits as letters, one or two for `d`, `M`, `H`, `h`, `m` and `s`; names of months and AM or PM are
-written in large letters or small ones. A zone says how far the clock is from UTC, in which timestamps are.
+There are as many digits as letters, or one or two for `d`, `M`, `H`, `h`, `m` and `s`. Names of months, AM and PM may
+be in upper or lower case. A zone gives the offset of the clock from UTC, the zone of timestamps.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _zone(letters: str) -> str:
 
 
 READ: Mapping[str, str] = {
-    # The year 0 is none.
+    # There is no year 0.
     "yyyy": "(?!0000)[0-9]{4}",
     "MM": "[0-9]{2}",
     "M": "[0-9]{1,2}",
@@ -60,11 +60,11 @@ READ: Mapping[str, str] = {
     **{letters: f"[0-9]{{{len(letters)}}}" for letters in _FRACTIONS},
     **{letters: _zone(letters) for letters in _ZONES},
 }
-"""What is read for some letters, as a regular expression of Python and of Java without groups."""
+"""The texts that the letters match, as regular expressions for Python and Java without groups."""
 _PART = {"h": "H", "x": "X"}
-"""Letters that say the same part of a time as others."""
+"""Letters that stand for the same part of a time as others."""
 _PARTS = "yMdHmsS"
-"""The parts of a time, the largest first; an `a` and a zone are none of these."""
+"""The parts of a time, the largest first; `a` and zones are not among them."""
 _OF_A_DAY = _PARTS[:3]
 _MONTH_NUMBERS = {name.lower(): number for name, number in _NUMBERS.items()}
 _MONTH_NUMBERS |= {name[:3].lower(): number for name, number in _NUMBERS.items()}
@@ -79,7 +79,7 @@ def _part(letters: str) -> str:
 
 
 def wrong_to_read(args: Sequence[Any]) -> str | None:
-    """What is wrong with a pattern that something is to be read by."""
+    """The error message for a pattern for reading; None if it is valid."""
     found = wrong_pattern(args[0], READ)
     if found is not None:
         return found
@@ -89,7 +89,7 @@ def wrong_to_read(args: Sequence[Any]) -> str | None:
 
 
 def _twice(letters: Sequence[str]) -> str | None:
-    """What says the same part of a time in a pattern as something before, if anything does.
+    """The error message for two letters of a pattern that stand for the same part of a time; None if there are none.
 
     >>> _twice(["MM", "MMM"]), _twice(["HH", "hh", "a"]), _twice(["hh", "a"])
     ('`MM` is there twice', '`HH` and `hh` say the same', None)
@@ -102,8 +102,8 @@ def _twice(letters: Sequence[str]) -> str | None:
 
 
 def _left_out(letters: Sequence[str]) -> str | None:
-    """What is between the largest and the smallest part of a time in a pattern and is not there itself, if anything is:
-    `dd.mm.yyyy` is a day and a minute of a year.
+    """The error message for a part of a time that is missing in a pattern between its largest and its smallest part, if
+    there is one: `dd.mm.yyyy` has a day and a minute of a year.
 
     >>> _left_out(["dd", "mm", "yyyy"]), _left_out(["HH", "mm"]), _left_out(["yyyy", "MM"])
     ('`MM` is missing in the pattern; a month is written `MM`, and `mm` is a minute', None, None)
@@ -118,7 +118,7 @@ def _left_out(letters: Sequence[str]) -> str | None:
 
 
 def _wrong_halves(parts: Sequence[Piece]) -> str | None:
-    """What is wrong with an hour from 1 to 12 and the half of the day that it is in, if anything is."""
+    """The error message for an hour from 1 to 12 and AM or PM that do not occur together; None if they do."""
     hour = next((place for place, part in enumerate(parts) if part.letters in ("h", "hh")), None)
     half = next((place for place, part in enumerate(parts) if part.letters == "a"), None)
     if hour is None:
@@ -135,8 +135,8 @@ def _wrong_halves(parts: Sequence[Piece]) -> str | None:
 
 
 def _runs_together(parts: Sequence[Piece]) -> str | None:
-    """What is wrong with a number of one digit or two, or a zone with minutes or without, that a number may follow at
-    once, if there is one: `dM` may be read in several ways."""
+    """The error message for a part of variable length (one digit or two, a zone with minutes or without) that a number
+    may follow immediately, if there is one: `dM` may be read in several ways."""
     for place, part in enumerate(parts):
         if part.letters not in (*_ONE_OR_TWO, "X", "x"):
             continue
@@ -148,7 +148,7 @@ def _runs_together(parts: Sequence[Piece]) -> str | None:
 
 
 def _behind(parts: Sequence[Piece], place: int) -> Iterator[str]:
-    """The letters that may be the next at a place, where what stands in brackets is there or is not."""
+    """The letters that may come next at a place, with or without the parts in brackets."""
     while place < len(parts) and parts[place].bracket:
         if parts[place].bracket == "[":
             yield from _behind(parts, place + 1)
@@ -174,9 +174,9 @@ def _called(letter: str) -> str:
 
 @lru_cache(maxsize=256)
 def field_pattern(pattern: str, t: Type) -> TimePattern:
-    """The pattern that the dates or timestamps in the fields of a file are written by, with all parts of a day.
+    """The pattern of the dates or timestamps in the fields of a file; it must have year, month and day.
 
-    Raises: ValueError, which says what is wrong with it.
+    Raises: ValueError with the error message if it is not valid.
     """
     if unknown := wrong_pattern(pattern, READ):
         raise ValueError(unknown)
@@ -198,23 +198,23 @@ def field_pattern(pattern: str, t: Type) -> TimePattern:
 
 @attrs.frozen
 class TimePattern:
-    """A pattern that dates or timestamps are read by.
+    """A pattern by which dates or timestamps are read.
 
-    A text fits or it does not. What fits is brought into the form that the language reads, in Python and in SQL, so
-    that a day that no month has is no date; what is not named, or not there, is that of 1970-01-01 00:00:00.
+    A text that matches is brought into the form that the language reads, in Python and in SQL, and only then checked,
+    so that a nonexistent day is not a date. Parts that the pattern or the text lacks are those of 1970-01-01 00:00:00.
     """
 
     pieces: tuple[Piece, ...]
 
     @property
     def letters(self) -> list[str]:
-        """The letters of each group, in their order."""
+        """The letters of each group, in order."""
         return [part.letters for part in self.pieces if part.letters]
 
     def regex(self, encoding: str = "utf-8") -> str:
-        """What fits, with a group for each of the letters, for Python and for Java. Signs beside ASCII may have been
-        read byte by byte, as those of another `encoding`."""
-        # What need not be there is taken where it is, as in Java: what comes behind has no second try.
+        """The regular expression of the pattern, with a group for each of the letters, for Python and Java. Characters
+        outside ASCII may have been read byte by byte, as those of another `encoding`."""
+        # An optional part is possessive, as in Java: once it matches, there is no backtracking.
         brackets = {"[": "(?:", "]": ")?+"}
         return "".join(
             brackets.get(part.bracket)
@@ -223,7 +223,7 @@ class TimePattern:
         )
 
     def canonical(self, text: str) -> str | None:
-        """A text in the form that the language reads, in which it need not be a value; None where it does not fit.
+        """A text in the form that the language reads, which may still be invalid; None if it does not match.
 
         >>> field_pattern("dd.MM.yyyy", ty.DATE).canonical("31.02.2024")
         '2024-02-31'
@@ -232,7 +232,7 @@ class TimePattern:
         return None if found is None else self._form(self._values(found.groups()))
 
     def read(self, text: str) -> datetime | None:
-        """The time that a text is, None where it is none; texts of the pattern may be in large letters or small."""
+        """The time of a text, None if it is not one; the case of the pattern's own texts is ignored."""
         found = _for_python(self, True).fullmatch(text)
         if found is None:
             return None
@@ -243,7 +243,7 @@ class TimePattern:
         return time
 
     def _values(self, groups: Sequence[str | None]) -> dict[str, str]:
-        """The parts of a time that are there."""
+        """The parts of a time that are present in the text."""
         found = {letters: text for letters, text in zip(self.letters, groups, strict=True) if text is not None}
         values = {_part(letters): _value(letters, text) for letters, text in found.items()}
         if "a" in values:
@@ -251,7 +251,7 @@ class TimePattern:
         return values
 
     def _form(self, values: Mapping[str, str]) -> str:
-        """The form that the language reads, of the parts that are there."""
+        """The form that the language reads, given the parts that are present."""
         day = "-".join(values.get(part, missing) for part, missing in zip("yMd", ("1970", "01", "01"), strict=True))
         if not self._has_clock:
             return day
@@ -264,14 +264,14 @@ class TimePattern:
 
     @property
     def _is_plain(self) -> bool:
-        """Whether there are only numbers, each of which is there and stands for itself."""
+        """Whether all parts are numbers that are always present, and need no conversion."""
         return not any(part.bracket for part in self.pieces) and not any(
             _part(letters) in ("X", "a") or letters in ("MMM", "MMMM") for letters in self.letters
         )
 
     def sql(self, text: str, kind: str, *, encoding: str = "utf-8", flags: str = "") -> str:
-        """A text as a value of a type of Spark's, in SQL, missing where it does not fit or is none. Whether 30 February
-        is a day for Spark's own function depends on a setting of the session, when it is computed."""
+        """A text as a value of a Spark type, in SQL; missing if it does not match or is invalid. Whether Spark's own
+        function accepts 30 February depends on a setting of the session at run time."""
         regex = text_sql(f"{flags}^{self.regex(encoding)}\\z")
         groups = {_part(letters): f"${number}" for number, letters in enumerate(self.letters, start=1)}
         if self._is_plain:
@@ -283,7 +283,7 @@ class TimePattern:
         return f"if({text} RLIKE {regex}, {value}, NULL)"
 
     def _value_sql(self, kind: str) -> str:
-        """The value whose parts are in the array `found`, each empty where it is not there."""
+        """The value whose parts are in the array `found`; absent parts are empty strings."""
         found = {_part(letters): f"found[{place}]" for place, letters in enumerate(self.letters)}
         month = "MMM" in self.letters or "MMMM" in self.letters
 
@@ -309,9 +309,9 @@ class TimePattern:
 
 
 def _value(letters: str, text: str) -> str:
-    """What stands for some letters, as the form that the language reads has it."""
+    """The text of a part, in the form that the language reads."""
     if letters in ("MMM", "MMMM"):
-        # A sign that folds to one of a name, as `ſ`, is none of it.
+        # A character that only case folding maps to one of a name, such as `ſ`, does not count.
         return _MONTH_NUMBERS.get(text.lower(), "")
     if letters in _ZONES:
         hours, minutes = text[:3].upper(), text[3:].removeprefix(":")
@@ -320,7 +320,7 @@ def _value(letters: str, text: str) -> str:
 
 
 def _zone_sql(zone: str) -> str:
-    """The same of a zone, in SQL; UTC where it is not there."""
+    """The same for a zone, in SQL; UTC if it is absent."""
     minutes = f"if(length({zone}) = 3, '00', right({zone}, 2))"
     return f"if({zone} = '' OR {zone} IN ('Z', 'z'), 'Z', concat(left({zone}, 3), ':', {minutes}))"
 
@@ -336,9 +336,9 @@ def _pattern(pattern: str) -> TimePattern:
 
 
 def read(text: str, pattern: str) -> datetime:
-    """The time that a text is by a pattern.
+    """The time of a text by a pattern.
 
-    Raises: EvaluationError where it is none.
+    Raises: EvaluationError if it is not one.
     """
     found = _pattern(pattern).read(text)
     if found is None:
@@ -347,13 +347,13 @@ def read(text: str, pattern: str) -> datetime:
 
 
 def read_date(text: str, pattern: str) -> date:
-    """The day that it is on.
+    """The date of a text by a pattern.
 
-    Raises: EvaluationError where it is none.
+    Raises: EvaluationError if it is not one.
     """
     return read(text, pattern).date()
 
 
 def read_sql(text: str, pattern: str) -> str:
-    """The timestamp that a text is, in SQL, missing where it is none."""
+    """The timestamp of a text by a pattern, in SQL; missing if it is not one."""
     return _pattern(pattern).sql(text, "TIMESTAMP_NTZ", flags="(?iu)")

@@ -50,7 +50,7 @@ WRITTEN: Mapping[str, Callable[[datetime], str]] = {
 
 
 def _digits(number: str, width: int = 0) -> str:
-    """A number as text, with at least so many digits."""
+    """A number as text, with leading zeros to `width` digits if that is given."""
     text = f"CAST({number} AS STRING)"
     return f"lpad({text}, {width}, '0')" if width else text
 
@@ -85,16 +85,16 @@ WRITTEN_SQL: Mapping[str, str] = {
     **{"S" * digits: _digits(f"({_MICROS} DIV {10 ** (6 - digits)})", digits) for digits in _FRACTIONS},
     **{letters: text_sql(text) for letters, text in _UTC.items()},
 }
-"""The same in SQL. What Spark's own `date_format` writes depends on a setting of the session, when it is computed."""
+"""The same in SQL. The output of Spark's own `date_format` depends on a setting of the session at run time."""
 
 
 def wrong_to_write(args: Sequence[Any]) -> str | None:
-    """What is wrong with a pattern that something is to be written by."""
+    """The error message for a pattern for writing; None if it is valid."""
     return wrong_pattern(args[0], WRITTEN)
 
 
 def written(time: datetime, pattern: str) -> str:
-    """A time by a pattern."""
+    """A time written by a pattern."""
     return "".join(WRITTEN[part.letters](time) if part.letters else part.text for part in pieces(pattern))
 
 
@@ -103,5 +103,5 @@ def written_sql(time: str, pattern: str) -> str:
     texts = (
         WRITTEN_SQL[part.letters].format(time) if part.letters else text_sql(part.text) for part in pieces(pattern)
     )
-    # Of a time that is missing, a zone would be there, and for Spark the name of a month, too.
+    # For a missing time, a zone would not be missing, nor would, on Spark, the name of a month.
     return f"if({time} IS NULL, NULL, concat({', '.join(texts)}))"

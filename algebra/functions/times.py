@@ -1,7 +1,7 @@
-"""Functions of dates and timestamps. A timestamp is one of UTC, in both engines and whatever the settings are.
+"""Functions of dates and timestamps. A timestamp is in UTC, in both engines and whatever the settings.
 
-On Spark a timestamp is a `TIMESTAMP_NTZ`: the fields of the UTC clock, and not a moment that a session's time zone
-could move. Functions that Spark only has for its other kind are analyzed in UTC (`runtime.spark.session.session`).
+On Spark a timestamp is a `TIMESTAMP_NTZ`: the fields of the UTC clock, not a moment that the time zone of a session
+could shift. Functions that Spark only has for its other kind are analyzed in UTC (`runtime.spark.session.session`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _bounded(made: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _bounded_sql(made: str, kind: str, at: str) -> str:
-    """SQL for a time that may lie outside of the years that there are."""
+    """SQL for a time, with an error if it is outside the years 1 to 9999."""
     low, high = (
         ("0001-01-01", "9999-12-31") if kind == "DATE" else ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999")
     )
@@ -45,7 +45,7 @@ def _bounded_sql(made: str, kind: str, at: str) -> str:
 
 
 def _later(**unit: int) -> Callable[..., Value]:
-    """A time so many units later."""
+    """The function that adds a number of units to a time."""
     return _bounded(lambda t, n: t + n * timedelta(**unit))
 
 
@@ -110,7 +110,7 @@ def _made(kind: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _made_sql(*fields: str) -> str:
-    """The fields as numbers of the calendar, or an error; Spark's own has no place."""
+    """The date or timestamp with the given fields, or an error; that of Spark's own function has no place."""
     *numbers, at = fields
     year, month, day, *clock = (clamped(n, -1, 10_000) for n in numbers)
     digits = (f"lpad({part}, {width}, '0')" for part, width in ((year, 4), (month, 2), (day, 2)))

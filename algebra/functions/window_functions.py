@@ -1,9 +1,9 @@
-"""Window functions, of lists: places, ranks, neighbours, and what adds up on the way.
+"""Window functions of lists: numbers, ranks, neighbours, and running aggregates.
 
-Each takes rows in an order, and gives the list of them, each beside what was asked for. Those that look at a value of
-each row take pairs of the two. On Spark a list is an array, and each of them is an expression over it of `n` or
-`n log n` steps: none appends to an array, which would take `n²`. Of ranks it is enough to know where the runs of equal
-keys begin, as these stand next to each other. What adds up on the way is in `runtime/spark/expressions/running.py`.
+Each takes a list of rows, and returns the list of the rows, each paired with the result for it. Functions that need a
+value of each row take pairs of a row and the value. On Spark a list is an array, and each function is an expression
+over it of `n` or `n log n` steps: none appends to an array, which would take `n²`. Ranks only need the places where the
+runs of equal keys begin, as equal keys are adjacent. Running aggregates are in `runtime/spark/expressions/running.py`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def _ntile(rows: list[Value], parts: int) -> list[Value]:
 
 @attrs.frozen
 class Peers:
-    """Rows of one key that stand together: the places of the first one and behind the last one, the how manieth such
-    rows they are, and how many rows there are in all."""
+    """Adjacent rows with the same key: the place of the first one, the place behind the last one, the number of this
+    group from 1 on, and the number of all rows."""
 
     first: int
     end: int
@@ -58,7 +58,7 @@ class Peers:
 
 
 def _ranked(rank: Callable[[Peers], Value]) -> Callable[[list[Value]], list[Value]]:
-    """A rank, which is the same for all peers."""
+    """A function that pairs each row with its rank, which is the same for all peers."""
 
     def value(pairs: list[Value]) -> list[Value]:
         rows = [parts_of_pair(pair) for pair in pairs]
@@ -78,11 +78,11 @@ def _peers(keys: Sequence[Value]) -> Iterator[Peers]:
 # --- in SQL -----------------------------------------------------------------------------------------------------------
 
 _XS, _P, _I, _J, _S, _N, _E = (f"{name}__v_0" for name in ("rows", "row", "i", "j", "first", "n", "end"))
-"""Variables of lambdas, whose bodies read nothing else."""
+"""Variables of lambdas, whose bodies refer to nothing else."""
 
 NO_PARTS = "rows are parted in 1 or more"
 OFFSET_MAX_ROWS = 2**31 - 1
-"""No list has an element further from another one."""
+"""No two elements of a list are further apart."""
 
 
 def _pair(first: str, second: str) -> str:
@@ -90,7 +90,7 @@ def _pair(first: str, second: str) -> str:
 
 
 def _beside(second: str) -> str:
-    """Each of the rows beside something that is made of its place."""
+    """The rows, each paired with an expression of its place."""
     return f"transform({_XS}, ({_P}, {_I}) -> {_pair(_P, second)})"
 
 
@@ -127,7 +127,7 @@ def _ntile_sql(rows: str, parts: str, at: str) -> str:
 
 
 def _rank_sql(rank: str) -> Callable[..., str]:
-    """A rank that is made of the first place, the end and the number of a run."""
+    """A rank, as an expression of the first place, the end and the number of a run."""
 
     def sql(pairs: str, at: str) -> str:
         firsts = f"filter(transform({_XS}, ({_P}, {_I}) -> {_I}), {_I} -> {begins_sql(_XS, _I, '._2')})"

@@ -1,6 +1,6 @@
-"""Functions that take JSON values and XML elements apart, and those that make elements.
+"""Functions that take JSON values and XML elements apart, and functions that make elements.
 
-What a function has for an element it has for a list of elements too, of which it leaves out the missing ones.
+Functions of an element, except `tag`, also apply to a list of elements, and skip the missing ones.
 """
 
 from __future__ import annotations
@@ -103,5 +103,5 @@ TAG = Function(
     (("tag([xml| <a>x</a> |])", '"a"'),),
 )
 DOCUMENTS: tuple[Function, ...] = (MEMBER, CHILDREN, ALL_CHILDREN, ATTRIBUTE, ATTRIBUTES, TEXT_NODE, ELEMENT)
-"""What paths and literals are made of; `runtime.spark.expressions.json_variant` and `xml` beside it compile them."""
+"""The functions behind paths and literals, compiled by `runtime.spark.expressions.json_variant` and `xml` beside it."""
 ELEMENTS: tuple[Function, ...] = (TEXT, TAG)

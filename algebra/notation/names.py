@@ -1,4 +1,4 @@
-"""Names and strings, written so that nothing else is read in them."""
+"""Names and strings, written so that they are read back as such."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _OPERATORS = frozenset(("cMap", "groupBy", "coGroup", "reduce", "orderBy", "take
 _CONSTANTS = frozenset(("true", "false", "null", "NaN", "NaNf", "Infinity", "Infinityf"))
 _WORDS = frozenset(("let", "in", "if", "then", "else", "as", "and", "or", "not", "mod", "while", "within", "_"))
 RESERVED: frozenset[str] = _OPERATORS | _CONSTANTS | _WORDS
-"""The words that a variable, a stream or a function can only be called between backquotes."""
+"""The words that must be between backquotes as the name of a variable, a stream or a function."""
 
 _PLAIN = re.compile(r"(?!λ)[^\W\d]\w*")
 
@@ -27,7 +27,7 @@ def show_name(name: str) -> str:
 
 
 def show_string(text: str) -> str:
-    """A string as in JSON, with whatever would break the line or not be seen escaped."""
+    """A string as in JSON, with all characters escaped that are not printable."""
     return f'"{_escape(text)}"'
 
 

@@ -1,7 +1,7 @@
 """Reads the notation that `show` writes.  The grammar is `term.lark`.
 
-A term's text does not say everything: what a stream is, and the types of free variables, the caller says. A bare name
-is the innermost variable of that name, then a free variable, then a stream; `stream S` is always the stream.
+A term's text is not complete: the caller provides the streams, and the types of free variables. A bare name is the
+innermost variable of that name, else a free variable, else a stream; `stream S` is always the stream.
 
 Beyond what `show` writes the reader takes `{a, b}` for `{a} ⊎ {b}`, `{}`, `[]` and `null` without a type (that of
 `nothing`), `\\` for `λ`, and any white space.

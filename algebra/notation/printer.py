@@ -66,7 +66,7 @@ from mrql.algebra.values.decimals import literal_type, show_decimal
 # How tightly each form binds, loosest first; `term.lark` has the same ladder.
 OPEN, OR, AND, NOT, COMPARE, UNION, ADD, MULTIPLY, AS, MINUS, POSTFIX, ATOM = range(12)
 
-# Each infix function: how tightly it binds, and what its left and right operands must bind at least.
+# Each infix function: how tightly it binds, and how tightly its left and right operands must bind at least.
 _LEFT = {fn.OR: OR, fn.AND: AND, fn.PLUS: ADD, fn.MINUS: ADD}
 _LEFT |= dict.fromkeys((fn.TIMES, fn.DIVIDE, fn.MODULO, fn.QUOTIENT), MULTIPLY)
 _COMPARISONS = (fn.EQ, fn.NE, fn.LT, fn.LE, fn.GT, fn.GE)
@@ -119,10 +119,9 @@ def _pattern(pattern: Pattern, expected: Type | None) -> Doc:
 
 
 def show_literal(term: Lit, types: bool = True) -> str:
-    """A constant: `1` is an int, `1L` a long, `1.0` a double, `1.0f` a float,
-    `1.50m` a decimal,
-    followed by its type if that has other digits, `d"2026-01-31"` a date,
-    `t"2026-01-31 10:20:30"` a timestamp, `x"00ff"` two bytes; `null` is followed by its type."""
+    """A constant: `1` is an int, `1L` a long, `1.0` a double, `1.0f` a float, `1.50m` a decimal, followed by its type
+    if that has other digits, `d"2026-01-31"` a date, `t"2026-01-31 10:20:30"` a timestamp, `x"00ff"` two bytes; `null`
+    is followed by its type."""
     value, t = term.value, term.type
     if value is None:
         return "null" + (f":{show_type(t)}" if types else "")
@@ -152,7 +151,7 @@ def _unless(derived: bool, t: Type) -> str:
 
 
 def _parts(expected: Type | None, count: int) -> Sequence[Type | None]:
-    """The types that the parts of a tuple pattern meet."""
+    """The types of the values that the parts of a tuple pattern meet."""
     match expected:
         case ty.TupleType(items) if len(items) == count:
             return items
@@ -169,7 +168,7 @@ _Names: TypeAlias = frozenset[str]
 
 @attrs.frozen
 class _Printer:
-    """Turns terms into layouts. `names` are the variables in scope, `level` is what the place of a term asks for."""
+    """Turns terms into layouts. `names` are the variables in scope, `level` is how tightly a term must bind."""
 
     types: bool = True
 
@@ -243,7 +242,7 @@ class _Printer:
                 assert_never(term)
 
     def all(self, terms: Iterable[Term], names: _Names) -> list[Doc]:
-        """Terms in places that are closed on both sides."""
+        """Terms in places that are delimited on both sides."""
         return [self.term(term, names, OPEN) for term in terms]
 
     def around(self, opening: str, term: Term, closing: str, names: _Names) -> Doc:
@@ -263,13 +262,13 @@ class _Printer:
         if term.function == fn.NOT and len(args) == 1:
             return NOT, ("not ", self.term(args[0], names, NOT))
         if term.function == fn.NEGATE and len(args) == 1:
-            # `-1` is the literal: the opposite of the literal 1 is `-(1)`.
+            # `-1` is a literal: the negation of the literal 1 is `-(1)`.
             literal = isinstance(args[0], Lit)
             return MINUS, ("-", self.term(args[0], names, ATOM + 1 if literal else MINUS))
         return ATOM, block(f"{show_name(name)}(", self.all(args, names), ")")
 
     def infix(self, term: Prim, names: _Names) -> Doc:
-        """A chain of operators that bind alike, one to a line when it is broken."""
+        """A chain of operators that bind equally, one to a line when it is broken."""
         level, left, right = INFIX[term.function.name]
         rest: list[tuple[str, Term]] = []
         first: Term = term

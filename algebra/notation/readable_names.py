@@ -7,8 +7,7 @@ again, from the outside inwards:
 - a variable that ranges over a group has the name of what was put into the group: `A` where it was `x.A`;
 - any other variable has its own name without the number behind it.
 
-A name that is in scope already, that is free in the term or belongs to a stream is not taken: a number makes it
-another.
+A name that is in scope already, that is free in the term or belongs to a stream gets a number.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ from mrql.algebra.terms import (
 )
 
 _GENERIC = frozenset("xzvubpe")
-"""The base names of variables for elements about which nothing was known."""
+"""The base names of variables for elements of which nothing was known."""
 _KEYS, _GROUPS = frozenset("kj"), frozenset(("s", "xs", "ys"))
 
 Groups = Mapping[str, Term]
-"""Of each group in scope, by its old name, the term for an element of it: the value that was put into the group."""
+"""For each group in scope, by its old name, the term of its elements: the value that was put into the group."""
 
 
 def tidy(term: Term, keep: frozenset[str] = frozenset()) -> Term:
@@ -78,7 +77,7 @@ def base_name(name: str) -> str:
 
 
 def head(term: Term) -> Term | None:
-    """What the elements of a comprehension are, over its variables; None where that cannot be read off.
+    """The term of the elements of a comprehension, over its variables; None if it is not apparent.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -97,7 +96,7 @@ def head(term: Term) -> Term | None:
 
 
 def hint(term: Term | None) -> str | None:
-    """A name for a value: the field that it is, or the variable."""
+    """A name for a value: that of the field or the variable that it is."""
     match term:
         case Get(_, name):
             return name if name.isidentifier() else None
@@ -153,7 +152,7 @@ def _without(groups: Groups, pattern: Pattern) -> dict[str, Term]:
 
 
 def _grouped(param: Pattern, source: Term) -> dict[str, Term]:
-    """The groups that a function of a groupBy or coGroup is given, each with what was put into it."""
+    """The groups in the arguments of a function over a groupBy or coGroup, each with the term of its elements."""
     match param, source:
         case PTuple((_, PVar(group, _))), GroupBy(pairs):
             return _element(group, pairs)
@@ -176,7 +175,7 @@ def _element(group: str, pairs: Term) -> dict[str, Term]:
 
 
 def _hints(param: Pattern, source: Term, groups: Groups) -> dict[str, str]:
-    """Names for the variables of a function's pattern, by what it ranges over."""
+    """Names for the variables of a function's pattern, by the collection that it ranges over."""
     match param, source:
         case PTuple((key, group)), GroupBy():
             return _role(key, _KEYS, "k") | _role(group, _GROUPS, "s")

@@ -73,7 +73,7 @@ class TermReader:
     folds: Mapping[str, monoids.Fold] = attrs.Factory(dict)
 
     def term(self, tree: Node, scope: Scope) -> Term:
-        """The term of a tree, which has a type."""
+        """The term of a tree.  Raises: UserError if it has no type."""
         if tree.data == "parentheses":
             return self.term(subtree(tree, 0), scope)
         term = attrs.evolve(self.build(tree, scope), span=self.span(tree))
@@ -194,7 +194,7 @@ class TermReader:
         return self.functions[name]
 
     def minus(self, tree: Node, scope: Scope) -> Term:
-        """`-1` is a literal, `-x` and `-(1)` are the opposite of a value."""
+        """`-1` is a literal, `-x` and `-(1)` are negations."""
         operand = subtree(tree, 0)
         if operand.data not in ("number", "decimal"):
             return Prim(fn.NEGATE, (self.term(operand, scope),))
@@ -294,7 +294,7 @@ class TermReader:
                 )
 
     def left_out(self, tree: Node) -> tuple[str, str]:
-        """The name of a field that a record does not have, and what its type is called."""
+        """The name of a field that a record leaves out, and the name of its type."""
         _, called = tokens_in(tree)
         return name_in(tree), self.text(called)
 

@@ -1,4 +1,4 @@
-"""The trees that the grammar `term.lark` makes of texts, and their parts."""
+"""Syntax trees of the grammar `term.lark`, and their parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _grammar(start: str) -> Lark:
 
 
 def tree_of(source: Source, start: str) -> Node:
-    """The tree of a text that is what the rule `start` of the grammar says.
+    """The tree of a text by the rule `start` of the grammar.
 
     Raises: UserError with the place in the text.
     """
@@ -51,7 +51,7 @@ def _syntax_error(source: Source, error: UnexpectedInput) -> UserError:
 
 
 def _hint(error: UnexpectedInput) -> str | None:
-    """What could have stood there, when that is a short list."""
+    """The tokens that are expected in that place, if there are few."""
     expected = getattr(error, "accepts", None) or getattr(error, "expected", None) or getattr(error, "allowed", None)
     names = sorted(_readable(name) for name in expected or () if name != "$END")
     return f"expected {' or '.join(names)}" if 0 < len(names) <= 4 else None
@@ -82,17 +82,17 @@ def tokens_in(tree: Node) -> Iterable[Token]:
 
 
 def token_in(tree: Node) -> Token:
-    """The token that says what a node is: its sign, its number, its direction."""
+    """The first token of a node: its sign, its number, its direction."""
     return next(iter(tokens_in(tree)))
 
 
 def place_of(source: Source, token: Token) -> Span:
-    """Where a token is."""
+    """The place of a token."""
     start = token.start_pos or 0
     return Span(source, start, start + len(token))
 
 
 def name_in(tree: Node) -> str:
-    """The name in a node, freed of its backquotes."""
+    """The name in a node, without backquotes."""
     token = next(token for token in tokens_in(tree) if token.type == "NAME")
     return str(json.loads(f'"{token[1:-1]}"', strict=False)) if token.startswith("`") else str(token)

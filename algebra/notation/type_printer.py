@@ -11,7 +11,7 @@ from mrql.algebra.types import Type
 
 
 def show_type(t: Type, *, left_out: bool = False) -> str:
-    """A type, with the names of fields quoted where they must be; with what records leave out, if that is asked for.
+    """A type, with the names of fields quoted where necessary; with `left_out`, also the fields that records leave out.
 
     >>> row = ty.RecordType((("a", ty.LONG),), left_out=(("b", "binary"),))
     >>> print(show_type(row), show_type(row, left_out=True))

@@ -1,12 +1,12 @@
-"""Whether a term is well formed: what every pass may rely on, and must keep.
+"""The well-formedness of terms, on which every pass may rely, and which it must preserve.
 
 - Every variable is bound, and carries the type of its binder.
-- A pattern has the type of what it meets. `nothing`, the type of the elements of `{}`, may flow into any type.
+- A pattern has the type of the value it meets. `nothing`, the type of the elements of `{}`, may flow into any type.
 - Every node has a type; conditions are bools, a literal is a value of its type, a cast has a meaning.
 - `reduce` over a bag is by a commutative monoid: a bag has no order.  Source: [MRQL] §5.
 - The values that `⇑⊕` merges are in the carrier of `⊕`.
 - `orderBy` has a direction for each part of its key.
-- What a loop begins with, and each of its steps, is of the type of its pattern.
+- The initial value of a loop, and the result of each step, are of the type of its pattern.
 - A data source has one type wherever it is named.
 """
 
@@ -78,7 +78,7 @@ SHOWN_MAX_CHARACTERS = 300
 
 @attrs.frozen
 class Fault:
-    """What is wrong, and the subterm that is."""
+    """A message, and the subterm that is at fault."""
 
     message: str
     term: Term
@@ -95,7 +95,7 @@ def check(term: Term, variables: Scope | None = None) -> None:
 
 
 _RIGHT = Remembered[Scope]()
-"""The terms that are right, with the variables that they were looked at with: most are, and are looked at again."""
+"""The well-formed terms, with the scopes in which they were checked: most terms are, and are checked repeatedly."""
 
 
 def first_fault(term: Term, variables: Scope | None = None) -> Fault | None:
@@ -116,7 +116,7 @@ def shorten(term: Term) -> str:
 
 
 def flows_into(value: Type, place: Type) -> bool:
-    """Whether a value of one type may stand in a place of the other as it is, without widening.
+    """Whether a value of type `value` may stand in a place of type `place` as it is, without widening.
 
     >>> flows_into(ty.BagType(ty.NOTHING), ty.BagType(ty.LONG)), flows_into(ty.INT, ty.LONG)
     (True, False)
@@ -195,7 +195,7 @@ def _merges(element: Type, m: Keyed) -> bool:
 
 
 def _reduces(element: Type, m: Monoid) -> bool:
-    """Whether the keyed parts of a monoid find carrier values; `result_type` has looked at the others."""
+    """Whether elements are in the carriers of a monoid's keyed parts and folds; `result_type` checks the others."""
     match m:
         case Keyed():
             return _merges(element, m)
@@ -208,7 +208,7 @@ def _reduces(element: Type, m: Monoid) -> bool:
 
 
 def conforms(value: object, t: Type) -> bool:
-    """Whether a value is one of a type, down to its parts; a missing one is of all types."""
+    """Whether a value, with all its parts, is of a type; a missing one is of every type."""
     match t:
         case _ if value is None:
             return True
@@ -227,7 +227,7 @@ def conforms(value: object, t: Type) -> bool:
 
 
 def is_value_of(value: object, t: Type) -> bool:
-    """Whether a constant is a value of a basic type; null is one of every type."""
+    """Whether a constant is a value of a basic type; null is a value of every type."""
     match t:
         case _ if value is None:
             return True
@@ -257,13 +257,13 @@ def is_value_of(value: object, t: Type) -> bool:
 
 
 class _TermChecker:
-    """Remembers the data sources it has met."""
+    """Finds the faults of terms; it remembers the data sources that it has met."""
 
     def __init__(self) -> None:
         self.sources: dict[str, Stream] = {}
 
     def faults(self, term: Term, scope: Scope) -> Iterator[Fault]:
-        """The faults of a term, those of its subterms first: a node is looked at when its subterms are right."""
+        """The faults of a term, those of its subterms first: the check of a node needs well-formed subterms."""
         match term:
             case Let(pattern, value, body):
                 yield from self.faults(value, scope)
@@ -296,7 +296,7 @@ class _TermChecker:
 
 
 def complaints(term: Term) -> Iterator[str]:
-    """What is wrong with a node, whose subterms are right, wherever it stands."""
+    """The faults of a node with well-formed subterms, whatever its context."""
     try:
         _ = term.type
     except IllTyped as error:

@@ -1,10 +1,10 @@
-"""Atoms as atoms of another type, and texts as the atoms that they stand for.
+"""Conversions of atoms to other types, and of texts to atoms.
 
-int, long, float, double     among each other; what has no integer, or one out of range, is an error
-decimal(p, s)                from and to these; rounded to s digits as the digits of its text say, halves away from zero
-date, timestamp              a date is the timestamp at its beginning, a timestamp is on a date
-string                       from any atomic type, and to it where the text is one of its values
-binary                       a string is its UTF-8; bytes that are none of a string are an error
+int, long, float, double     to each other; a value that is not finite, or out of range, is an error for an integer type
+decimal(p, s)                from and to these; rounded to s digits from its decimal text, halves away from zero
+date, timestamp              a date becomes the timestamp at its start, a timestamp the date that it is on
+string                       from any atomic type, and to it if the text is one of its values
+binary                       a string becomes its UTF-8; bytes that are not UTF-8 are an error
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_range(value: int, t: Type) -> int:
 
 
 def convert_atom(value: Value, t: ty.Basic) -> Value:
-    """An atom that is there, widened or cast to type `t`.
+    """A present atom, widened or cast to type `t`.
 
     Raises: EvaluationError when the value has no counterpart in `t`.
     """
@@ -73,7 +73,7 @@ def convert_atom(value: Value, t: ty.Basic) -> Value:
         return _to_integer(value, t)
     if t == ty.FLOAT:
         return unsigned(to_single(value))
-    return unsigned(value if isinstance(value, float) else float(value))  # one that is measured stays so
+    return unsigned(value if isinstance(value, float) else float(value))  # a measured one stays measured
 
 
 def _text_of_bytes(value: bytes) -> str:
@@ -98,9 +98,9 @@ def _to_integer(value: Value, t: ty.Basic) -> int:
 
 
 def parse_atom(text: str, t: ty.Basic) -> Value:
-    """The value that a text stands for; blanks around it do not matter. Bytes are base64, without blanks.
+    """The value of a text; blanks around it are ignored. Bytes are written in base64, without blanks.
 
-    Raises: EvaluationError where it is none of the type.
+    Raises: EvaluationError if it is not a value of the type.
     """
     value = from_base64(text) if t == ty.BYTES else _parsed(text.strip(BLANKS), t)
     if value is None:
@@ -127,7 +127,7 @@ def _parsed(text: str, t: ty.Basic) -> Value:
 
 
 def from_base64(text: str) -> bytes | None:
-    """The bytes that a text stands for which is written as base64 is, padded; None where it is not.
+    """The bytes of a text in canonical, padded base64; None if it is not.
 
     >>> from_base64("AP8="), from_base64("AP9="), from_base64("AP8")
     (b'\\x00\\xff', None, None)

@@ -28,22 +28,22 @@ def show_atom(value: Value) -> str:
 
 
 def unsigned(x: float) -> float:
-    """The number, and 0.0 for −0.0: the two are equal, and which of them a group has is a matter of chance. So no
-    function and no output tells them apart."""
+    """The number, with 0.0 for −0.0: the two are equal, and which of them a group has is arbitrary. So no function and
+    no output distinguishes them."""
     return x + 0.0
 
 
 def show_timestamp(value: datetime) -> str:
-    """`2026-01-31 10:00:00`, with as many digits of the second's fraction as it has."""
+    """`2026-01-31 10:00:00`, with the second's fraction less its trailing zeros."""
     whole = f"{value.year:04d}-{value.month:02d}-{value.day:02d} {value.hour:02d}:{value.minute:02d}:{value.second:02d}"
     fraction = f"{value.microsecond:06d}".rstrip("0")
     return f"{whole}.{fraction}" if fraction else whole
 
 
 def show_double(x: float) -> str:
-    """A double as text: the shortest that reads back, with a digit behind the point, and of these the nearest.
+    """A double as text: the shortest that reads back as it, with a digit behind the point; of several, the nearest.
 
-    −0.0 equals 0.0, and has its text. That is the text of Java 19 and later.
+    −0.0 equals 0.0, and has its text. Otherwise this is the text of Java 19 and later.
     """
     two = f"{x:.1e}"
     return _written(x, Decimal(two if float(two) == x else repr(x)) if math.isfinite(x) else Decimal())
@@ -55,7 +55,7 @@ def show_single(x: float) -> str:
 
 
 def single_digits(x: float, least: int = 1) -> Decimal:
-    """The shortest decimal that is rounded to the 32-bit float, of at least so many digits, and of these the nearest.
+    """The shortest decimal, of at least `least` digits, that rounds to the 32-bit float; of several, the nearest.
 
     >>> single_digits(0.10000000149011612)
     Decimal('0.1')
@@ -63,7 +63,7 @@ def single_digits(x: float, least: int = 1) -> Decimal:
     exact = Decimal(x)
     for digits in range(least, 10):
         nearest = Context(digits, ROUND_HALF_EVEN).plus(exact)
-        # Below a power of two the numbers are nearer to each other than above it: what is above may read back alone.
+        # Floats are denser below a power of two than above it: the decimal on the other side may be the only one.
         other = Context(digits, ROUND_CEILING if nearest < exact else ROUND_FLOOR).plus(exact)
         for decimal in (nearest, other):
             if to_single(decimal) == x:
@@ -91,9 +91,9 @@ def single_from_text(digits: str) -> float:
 
 
 def _to_odd(x: float | Decimal | Fraction) -> float:
-    """The number if it is a double; else, of the two doubles around it, that with an odd last bit.
+    """The number if it is a double; otherwise the one of the two doubles around it whose last bit is odd.
 
-    What lies halfway between two floats has an even one: so it is not taken for halfway what lies beside it.
+    The midpoint of two floats has an even last bit, so a number beside it is not mistaken for the midpoint.
 
     Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008: double rounding and rounding to odd.
     """
@@ -105,7 +105,7 @@ def _to_odd(x: float | Decimal | Fraction) -> float:
 
 
 def _written(x: float, decimal: Decimal) -> str:
-    """A number as Java writes it, by its decimal if it is finite."""
+    """A number as Java writes it, given its decimal if it is finite."""
     if math.isnan(x):
         return "NaN"
     if math.isinf(x):

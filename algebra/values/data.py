@@ -1,8 +1,8 @@
-"""A value of a recursive type: `data Tree = Leaf: long | Node: (Tree, Tree)`, or of `XML`, which is one, too.
+"""Values of recursive types, such as `data Tree = Leaf: long | Node: (Tree, Tree)`, and of `XML`, which is one, too.
 
-A type cannot have itself as a part, so a value of `Tree` is an atom: a document, as one of `any` is. Its text has the
-constructor as the only key: `{"Node":[{"Leaf":1},{"Leaf":2}]}`, with tuples as arrays, records as objects, and null for
-what a constructor without parts is made of. Equal values have equal texts.
+A type cannot contain itself, so a value of `Tree` is an atom: a document, like a value of `any`. Its text has the
+constructor as the only key: `{"Node":[{"Leaf":1},{"Leaf":2}]}`, with tuples as arrays, records as objects, and null as
+the payload of a constructor without parts. Equal values have equal texts.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ TAG = "is"
 
 
 class Data(Document):
-    """A value of a recursive type. Its text is made when it is asked for, and looked through for its depth when that
-    is; its record when it is opened (`json_typed.opened`)."""
+    """A value of a recursive type. Its text and its depth are computed on first use, and its record when it is opened
+    (`json_typed.opened`)."""
 
     __slots__ = ("_depth", "_text", "_type", "record")
 
@@ -35,19 +35,19 @@ class Data(Document):
     @classmethod
     @deep
     def of_json(cls, value: Json) -> Self:
-        """A value as it stands in the text of another one."""
+        """The value of a part of another value's JSON."""
         return cls(write(value))
 
     @classmethod
     def of_record(cls, record: Record, t: RecordType, depth: int) -> Self:
-        """A value of what it was made of."""
+        """The value of a record of type `t`, with its constructor and its parts."""
         made = cls("")
         made._text, made.record, made._type, made._depth = None, record, t, depth
         return made
 
     @property
     def depth(self) -> int:
-        """How deep brackets are nested in its text."""
+        """The depth of nested brackets in its text."""
         if self._depth is None:
             self._depth = text_depth(self.text)
         return self._depth
@@ -66,7 +66,7 @@ class Data(Document):
 
 class Element(Data):
     """A part of an XML document, an element or a text: `data XML = Node: (string, {(string, string)}, [XML]) | CData:
-    string` (`xml_elements`). People read it as XML. The order is that of the texts."""
+    string` (`xml_elements`). It is shown as XML, and ordered by its text."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class Element(Data):
 
 
 def text_depth(text: str) -> int:
-    """How deep brackets are nested in a text of JSON."""
+    """The depth of nested brackets in a JSON text."""
     deepest = depth = 0
     inside = False
     escaped = False
@@ -126,7 +126,7 @@ def _text(value: Value, t: Type) -> str:
 
 
 def nesting_of(value: Value, t: Type) -> int:
-    """How deep brackets are nested in the text of a part."""
+    """The depth of nested brackets in the text of a part."""
     match t:
         case _ if value is None:
             return 0

@@ -1,8 +1,8 @@
-"""Decimals: exact numbers of so many digits, and the arithmetic on them.
+"""Decimals: exact numbers with a limited number of digits, and the arithmetic on them.
 
-Python rounds what is computed of decimals to the digits of the context that is in force where it is computed, also the
-opposite of one. So nothing is computed with operators here or elsewhere, but by a context that never rounds (`EXACT`);
-a value is rounded where it becomes one of a type, half up, as in Spark.
+Python's operators on decimals, even negation, round to the precision of the current context. So decimals are never
+computed with operators, here or elsewhere, but by a context that does not round (`EXACT`); a value is rounded when it
+is converted to a type, half up, as in Spark.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ EXACT.traps = dict.fromkeys(EXACT.traps, False) | dict.fromkeys(
     (Inexact, InvalidOperation, Overflow, DivisionByZero), True
 )
 SPARK_DIGITS = 39
-"""How many digits the quotient has at most of which Spark has the remainder."""
+"""The maximal number of digits of a quotient for which Spark computes the remainder."""
 _CUT_OFF = Context(prec=SPARK_DIGITS, rounding=ROUND_DOWN, Emin=-(10**6), Emax=10**6)
 TOO_MANY_DIGITS = "the quotient has too many digits for a remainder"
 _ROUNDING = Context(prec=1500, rounding=ROUND_HALF_UP, Emin=-(10**6), Emax=10**6)
 _QUOTIENTS = Context(prec=200, rounding=ROUND_HALF_UP, Emin=-(10**6), Emax=10**6)
-"""Of a quotient so many digits say on which side of a half it lies: no two of decimals are nearer to each other."""
+"""Its digits suffice to tell on which side of a half a quotient lies: no two quotients of decimals are closer."""
 
 
 def of_type(value: Decimal | int, t: DecimalType) -> Decimal:
@@ -33,10 +33,10 @@ def of_type(value: Decimal | int, t: DecimalType) -> Decimal:
     >>> of_type(Decimal("2.345"), DecimalType(5, 2)), of_type(Decimal("-0.001"), DecimalType(5, 2))
     (Decimal('2.35'), Decimal('0.00'))
 
-    Raises: EvaluationError where it has too many digits before the point.
+    Raises: EvaluationError if it has too many digits before the point.
     """
     number = Decimal(value)
-    if number and number.adjusted() > t.whole:  # nor is it rounded to that many digits
+    if number and number.adjusted() > t.whole:  # first, lest it be rounded to that many digits
         raise EvaluationError(out_of_range(t))
     rounded = _rounded(number, t.scale)
     if abs_of(rounded) >= Decimal(1).scaleb(t.whole, EXACT):
@@ -45,17 +45,17 @@ def of_type(value: Decimal | int, t: DecimalType) -> Decimal:
 
 
 def out_of_range(t: DecimalType) -> str:
-    """What is said of a number that is none of a type."""
+    """The error message for a number that is not a value of a type."""
     return f"a number is out of the range of {t}"
 
 
 def _rounded(value: Decimal, scale: int) -> Decimal:
     rounded = value.quantize(Decimal(1).scaleb(-scale, EXACT), context=_ROUNDING)
-    return rounded if rounded else rounded.copy_abs()  # there is one zero
+    return rounded if rounded else rounded.copy_abs()  # there is no negative zero
 
 
 def from_text(text: str, t: DecimalType) -> Decimal | None:
-    """The value that a text stands for exactly; None where there is none: nothing is rounded.
+    """The value of a text, without rounding; None if it is not a value of the type.
 
     >>> from_text("1.500", DecimalType(3, 2)), from_text("1.005", DecimalType(3, 2))
     (Decimal('1.50'), None)
@@ -64,13 +64,13 @@ def from_text(text: str, t: DecimalType) -> Decimal | None:
 
 
 def decimal_text(t: DecimalType) -> str:
-    """The texts that are values of a type, as a pattern that Java and Python read alike: it has no exponent, and zeros
-    that need not be there may be."""
+    """The texts of the values of a type, as a regular expression for Java and Python: no exponent, but optional leading
+    and trailing zeros."""
     return rf"[+-]?(?=[.]?[0-9])0*[0-9]{{0,{t.whole}}}([.][0-9]{{0,{t.scale}}}0*)?"
 
 
 def exactly(value: Decimal | int, t: DecimalType) -> Decimal | None:
-    """A number as a value of a type; None where it is none."""
+    """A number as a value of a type, without rounding; None if it is not one."""
     try:
         found = of_type(value, t) if isinstance(value, int) or value.is_finite() else None
     except EvaluationError:
@@ -79,13 +79,12 @@ def exactly(value: Decimal | int, t: DecimalType) -> Decimal | None:
 
 
 def is_held(value: Decimal, t: DecimalType) -> bool:
-    """Whether a number is a value of a type in the form in which those are held."""
+    """Whether a number is a value of a type, and written with the type's number of digits behind the point."""
     return exactly(value, t) == value and -int(value.as_tuple().exponent) == t.scale
 
 
 def literal_type(value: Decimal) -> DecimalType | None:
-    """The type of a constant: it has the digits that are written, and no zero before them; None where these are too
-    many.
+    """The type of a constant, with the digits that are written less leading zeros; None if there are too many.
 
     >>> print(literal_type(Decimal("0.05")), literal_type(Decimal("12.50")), literal_type(Decimal("0")))
     decimal(2, 2) decimal(4, 2) decimal(1, 0)
@@ -115,17 +114,17 @@ def subtracted(a: Any, b: Any) -> Any:
 
 
 def opposite(a: Any) -> Any:
-    """The number with the other sign; of a decimal zero that is the same one."""
+    """The negated number; a decimal zero stays unsigned."""
     return EXACT.subtract(Decimal(0), a) if isinstance(a, Decimal) else -a
 
 
 def abs_of(a: Decimal) -> Decimal:
-    """The size."""
+    """The absolute value."""
     return a.copy_abs()
 
 
 def times(a: Any, n: Any) -> Any:
-    """A number as often as a weight says."""
+    """A number multiplied by a weight."""
     return EXACT.multiply(a, n) if isinstance(a, Decimal) else n * a
 
 
@@ -145,9 +144,9 @@ def quotient(a: Decimal, b: Decimal) -> Decimal:
 
 
 def remainder(a: Decimal, b: Decimal) -> Decimal:
-    """What is left of a division that truncates: it has the sign of the first.
+    """The remainder of a truncating division, with the sign of the dividend.
 
-    Raises: EvaluationError for a division by zero, and where the quotient has more digits than Spark has of one.
+    Raises: EvaluationError for a division by zero, and if the quotient has more digits than Spark computes.
     """
     if not b:
         raise EvaluationError("remainder of a division by zero")

@@ -1,8 +1,8 @@
-"""Sums of doubles as a group: exact while they are kept, and rounded once where they are read.
+"""Sums of doubles as a group: kept exactly, and rounded once when they are read.
 
-A sum in floating point is none: `∞ − ∞` and `1e308 + 1e308 − 1e308` do not come back. A *total* is, in which an
-infinity, or what is no number, is counted and not added. NaN counts as an infinity of either sign: their sum is NaN,
-too. What was added is taken back by adding it minus once.
+Floating-point sums are not a group: `∞ − ∞` and `1e308 + 1e308 − 1e308` do not restore the value. A *total* is one:
+infinities and NaN are counted in it, not added. NaN counts as an infinity of each sign, whose sum is NaN, too. An
+addend is removed by adding it −1 times.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Iterable
 import attrs
 
 POINT = 1074
-"""Every double is a multiple of 2 to minus this."""
+"""Every finite double is a multiple of 2 to the power of minus this."""
 
 
 @attrs.frozen
 class Total:
-    """A sum of doubles: the finite ones as a multiple of 2⁻¹⁰⁷⁴, and how many infinities of each sign there are."""
+    """A sum of doubles: the finite ones as a multiple of 2⁻¹⁰⁷⁴, and the number of infinities of each sign."""
 
     exact: int = 0
     plus: int = 0
     minus: int = 0
 
     def added(self, number: float, times: int = 1) -> Total:
-        """The sum with a number that is added some times."""
+        """The sum with a number added `times` times."""
         if math.isfinite(number):
             return attrs.evolve(self, exact=self.exact + times * _multiple(number))
         return attrs.evolve(
@@ -33,21 +33,21 @@ class Total:
         )
 
     def scaled(self, mantissa: float, exponent: int) -> Total:
-        """The sum with `mantissa · 2^exponent`, whatever its size."""
+        """The sum with `mantissa · 2^exponent` added, whatever its size."""
         number = _multiple(mantissa)
         return attrs.evolve(self, exact=self.exact + (number << exponent if exponent >= 0 else number >> -exponent))
 
     def with_integer(self, number: int) -> Total:
-        """The sum with an integer of any size."""
+        """The sum with an integer of any size added."""
         return attrs.evolve(self, exact=self.exact + (number << POINT))
 
     def with_part(self, number: int, exponent: int) -> Total:
-        """The sum with `number · 2^exponent`, where that is a multiple of 2⁻¹⁰⁷⁴."""
+        """The sum with `number · 2^exponent` added, which must be a multiple of 2⁻¹⁰⁷⁴."""
         return attrs.evolve(self, exact=self.exact + (number << POINT + exponent))
 
     @property
     def value(self) -> float:
-        """The double that is nearest.
+        """The sum as the nearest double.
 
         >>> Total().added(1e308, 3).added(1e308, -2).value, Total().added(math.nan).added(math.nan, -1).value
         (1e+308, 0.0)
@@ -68,7 +68,7 @@ def _multiple(number: float) -> int:
 
 
 def total(numbers: Iterable[float]) -> float:
-    """The sum of some doubles as the nearest one, in whatever order they are.
+    """The sum of doubles as the nearest double, whatever their order.
 
     >>> total([0.1, 1e16, -1e16, 1e308, 1e308, -1e308]), total([math.inf, 1.0]), total([math.inf, -math.inf])
     (1e+308, inf, nan)

@@ -1,5 +1,4 @@
-"""Names of files as text: one that is not UTF-8 has a lone surrogate for each byte that is none; and what begins as an
-address does."""
+"""File names as text, with a lone surrogate for each byte that is not UTF-8; and how addresses begin."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ def is_odd(name: str) -> bool:
 
 
 def scheme_of(text: str) -> tuple[str, str] | None:
-    """The scheme that a text begins with, and the slashes behind it; None where it is a path. A letter is a drive.
+    """The scheme at the start of a text, and the slashes after it; None if it is a path. A single letter is a drive.
 
     >>> scheme_of("delta:/tables/x"), scheme_of("rows:2026"), scheme_of("C:/tables/x"), scheme_of("./delta:/x")
     (('delta', '/'), ('rows', ''), None, None)
@@ -30,7 +29,7 @@ def scheme_of(text: str) -> tuple[str, str] | None:
 
 
 def begin_of_address(text: str) -> str | None:
-    """What a text begins with that is an address; None where it is a path.
+    """The scheme at the start of an address, with its slashes; None if the text is a path.
 
     >>> begin_of_address("s3://bucket/x"), begin_of_address("dbfs:/x"), begin_of_address("rows:2026")
     ('s3://', 'dbfs:/', None)
@@ -40,7 +39,7 @@ def begin_of_address(text: str) -> str | None:
 
 
 def as_utf8(json: str) -> bytes:
-    r"""JSON with such names in it as UTF-8: JSON has escapes for lone surrogates.
+    r"""JSON with such names in it, as UTF-8; lone surrogates become escapes.
 
     >>> import os
     >>> as_utf8('{"file": "é' + os.fsdecode(bytes([0xff])) + '"}').decode()

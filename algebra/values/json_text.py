@@ -1,8 +1,8 @@
-"""JSON text: its one canonical form, and how it is taken apart.
+"""JSON text: its canonical form, and how it is parsed.
 
-A value of type `any` is JSON, held as its text with the keys of objects in order, without blanks, and with numbers
-written in one way. That is what Spark makes of JSON text as a VARIANT, written with `to_json`. As text, values can be
-compared, grouped and stored, which a VARIANT cannot.
+A value of type `any` is JSON, held as its text with the keys of objects in order, without blanks, and with one notation
+for each number. That is the text that Spark's `to_json` gives for a VARIANT. As text, values can be compared, grouped
+and stored, which a VARIANT cannot.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.values import Document, Value
 
 Json: TypeAlias = Any
-"""What `read` makes: dict, list, str, bool, None, int, and Decimal or float for a number with a fraction."""
+"""A result of `read`: dict, list, str, bool, None, int, and Decimal or float for any other number."""
 
 _LONGS = range(-(2**63), 2**63)
 _PRECISION = 38
-"""How many digits Spark's decimals have."""
+"""The maximal number of digits of a decimal in Spark."""
 JSON_MAX_LEVELS = 999
-"""How many arrays and objects may be inside each other. Spark's parser takes one more, in which a row is read."""
+"""The maximal nesting of arrays and objects. Spark's parser accepts one more level, in which a row is read."""
 NUMBER_MAX_DIGITS = 1000
-"""How many digits a number may have, which is what Spark's parser takes."""
+"""The maximal number of digits of a number, as in Spark's parser."""
 
 
 class NotJson(ValueError):
-    """A text that is no JSON, with the place where it ceases to be, or where the element with the fault begins."""
+    """A text is not JSON; `at` is the offset of the fault, or of the element with the fault."""
 
     def __init__(self, reason: str, at: int) -> None:
         super().__init__(reason)
@@ -39,9 +39,9 @@ class NotJson(ValueError):
 
 @deep
 def elements(text: str) -> list[tuple[int, int, Json]]:
-    """The elements of an array, each with where it begins and ends, or an object, as the only one; none in blanks.
+    """The elements of an array, or an object as the only one, each with its start and end; none if the text is blank.
 
-    Raises: NotJson where it is none of these.
+    Raises: NotJson if the text is none of these.
     """
     at = _behind_blanks(text, 0)
     if at == len(text):
@@ -59,7 +59,7 @@ def elements(text: str) -> list[tuple[int, int, Json]]:
 
 
 def _of_array(text: str, at: int) -> tuple[list[tuple[int, int, Json]], int]:
-    """The elements of an array that begins at a place, and where it ends."""
+    """The elements of the array that begins at an offset, and the offset of its end."""
     found: list[tuple[int, int, Json]] = []
     at = _behind_blanks(text, at + 1)
     while found or not text.startswith("]", at):
@@ -97,7 +97,7 @@ _TOO_DEEP = f"nested too deeply: more than {JSON_MAX_LEVELS} levels"
 
 
 def _must_be_held(value: Json, text: str, most: int | None) -> None:
-    """Raises: ValueError where a value is nested too deeply, or has half of a character."""
+    """Raises: ValueError if a value is nested too deeply, or has half of a surrogate pair."""
     if most is not None and nesting(value) > most:
         raise ValueError(_TOO_DEEP)
     if "\\u" in text:
@@ -109,9 +109,9 @@ def _must_be_held(value: Json, text: str, most: int | None) -> None:
 
 @deep
 def read(text: str, most: int | None = JSON_MAX_LEVELS) -> Json:
-    """The value of a JSON text, in which so many arrays and objects may be inside each other.
+    """The value of a JSON text, in which at most `most` arrays and objects may be nested.
 
-    Raises: ValueError where it is none: also for a key that is there twice, and half of a pair of surrogates.
+    Raises: ValueError if it is not JSON, has a duplicate key, or has half of a surrogate pair.
     """
     try:
         value = _DECODER.decode(text)
@@ -124,7 +124,7 @@ def read(text: str, most: int | None = JSON_MAX_LEVELS) -> Json:
 
 
 def nesting(value: Json) -> int:
-    """How many arrays and objects of a value are inside each other."""
+    """The depth of nested arrays and objects of a value."""
     level, levels = [value], 0
     while level := [part for part in level if isinstance(part, dict | list)]:
         levels += 1
@@ -147,7 +147,7 @@ def _integer(digits: str) -> Json:
 
 
 def _fraction(digits: str) -> Json:
-    """A number without an exponent is a decimal as long as it has no more digits than one can have."""
+    """The number: a decimal if it has no exponent, and no more digits than a decimal can have; otherwise a double."""
     if len(digits) > NUMBER_MAX_DIGITS and sum(map(digits.count, "0123456789")) > NUMBER_MAX_DIGITS:
         raise ValueError(f"a number of more than {NUMBER_MAX_DIGITS} digits")
     if "e" in digits or "E" in digits:
@@ -188,7 +188,7 @@ def write(value: Json) -> str:
             shown = show_atom(value)
             if not shown[-1].isdigit():
                 return quoted(shown)
-            # Read again, what has no exponent would be a decimal.
+            # A text without an exponent would be read back as a decimal.
             return shown if "E" in shown else write(Decimal(shown))
         case dict():
             members = sorted(value.items(), key=lambda item: item[0].encode("utf-16-be"))
@@ -204,7 +204,7 @@ _TO_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 
 
 def quoted(text: str) -> str:
-    """A string in JSON."""
+    """A string as JSON text."""
     return '"' + _TO_ESCAPE.sub(_escape, text) + '"'
 
 
@@ -219,7 +219,7 @@ def _known(text: str) -> Json:
 
 
 def content(document: Document) -> Json:
-    """What a document's text says. It is shared: nobody may change it."""
+    """The parsed text of a document. It is shared, and must not be changed."""
     return _known(document.text)
 
 

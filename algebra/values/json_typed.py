@@ -1,4 +1,4 @@
-"""JSON as a value of a declared type: read as just that (`held`), or converted to it (`taken_as`)."""
+"""JSON as a value of a declared type: read without conversion (`held`), or converted (`taken_as`)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
 def taken_as(value: Document, t: Type) -> Value:
-    """`e as t` for a JSON value. A string is taken as what its text is a value of, that of bytes is base64; numbers are
-    taken as one another.
+    """`e as t` for a JSON value. A string is parsed as a value of an atomic type, for bytes as base64; numbers are
+    converted to other numeric types.
 
-    Raises: EvaluationError where the value is none of type `t`.
+    Raises: EvaluationError if the value has no counterpart of type `t`.
     """
 
     def atom(found: Json, basic: ty.Basic) -> Value:
@@ -41,9 +41,10 @@ def taken_as(value: Document, t: Type) -> Value:
 
 
 def _fitted(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value]) -> Value:
-    """A JSON value as one of a type; `atom` takes what is of a basic type and not so already.
+    """A JSON value as a value of type `t`; `atom` converts it to a basic type other than a document or a string, unless
+    it is a boolean already.
 
-    Raises: ValueError where it is none.
+    Raises: ValueError if it is not one.
     """
     match t:
         case _ if value is None:
@@ -72,14 +73,14 @@ def _fitted(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value]) -> Va
 
 
 def _as_string(value: Json) -> str:
-    """The text of a value that is no string; of a number that is too large to be finite, which is written as one, what
-    stands in that."""
+    """The text of a value that is not a string. A number too large for a finite double is written as a quoted
+    `Infinity`; its text is without the quotes."""
     return show_atom(value) if isinstance(value, float) and math.isinf(value) else write(value)
 
 
 class NotHeld(ValueError):
-    """A JSON value, or the part of one at a `place`, that is not read as one of a declared type; `how` says in which
-    way those of the type are written, where that is said."""
+    """A JSON value, or its part at `place`, cannot be read as a value of its declared type; `how` describes how values
+    of the type are written, if that is specified."""
 
     def __init__(self, value: Json, t: Type, place: str, how: str | None = None) -> None:
         written = f", written as {how}" if how is not None else ""
@@ -89,7 +90,7 @@ class NotHeld(ValueError):
 
 
 class _Unfit(ValueError):
-    """A JSON value that is none of a type."""
+    """A JSON value is not of a type."""
 
     def __init__(self, value: Json, t: Type) -> None:
         super().__init__(f"{write(value)} is not a value of type {t}")
@@ -101,20 +102,20 @@ def _is_number(value: Json) -> bool:
 
 
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-"""Numbers that JSON has no other form for."""
+"""Numbers that JSON can represent only as strings."""
 
 
 TextReader: TypeAlias = Callable[[str, ty.Basic], Value]
-"""What reads a text as a value of a type; an EvaluationError where it is none."""
+"""Parses a text as a value of a type; raises EvaluationError if it is not one."""
 
 
 def held(value: Json, t: Type, read_text: TextReader = parse_atom) -> Value:
-    """A JSON value read as one of a declared type: of that very type, and not converted; any value has a text.
+    """A JSON value read as a value of a declared type, without conversion; any value can be read as a string.
 
-    Dates, timestamps and bytes are strings in JSON, and so are numbers that it has no other form for; `read_text` reads
-    them. A decimal is a number without an exponent, or a string, of no more digits than it has.
+    Dates, timestamps and bytes are strings in JSON, which `read_text` parses; NaN and infinities are strings, too. A
+    decimal is a number without an exponent, or a string for `read_text`, with no more digits than the type has.
 
-    Raises: NotHeld where it is of another type.
+    Raises: NotHeld if it is of another type.
     """
     atom = partial(_held_atom, read_text=read_text)
     try:
@@ -124,7 +125,7 @@ def held(value: Json, t: Type, read_text: TextReader = parse_atom) -> Value:
 
 
 def _as_written(value: Json) -> str:
-    """A value as a text, in which a number with a fraction is one also where that is 0: an `int` is none."""
+    """A value as text; a number with a fraction of 0 keeps it, which an `int` does not have."""
     match value:
         case float():
             return show_atom(value)
@@ -135,7 +136,7 @@ def _as_written(value: Json) -> str:
 
 
 def _place_of_unfit(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value]) -> str:
-    """Where the first part is that is none of its type: `.a.b[2]`; nothing where it is the value itself."""
+    """The path of the first part that is not of its type, such as `.a.b[2]`; empty for the value itself."""
     for step, part, item in _parts(value, t):
         try:
             _fitted(part, item, atom)
@@ -145,7 +146,8 @@ def _place_of_unfit(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value
 
 
 def _parts(value: Json, t: Type) -> Iterator[tuple[str, Json, Type]]:
-    """The parts of a value that has those of its type, each with how it is written behind the value."""
+    """The parts of a value, each with its step in a path and its type; none if the value does not have the parts of the
+    type."""
     match t:
         case ty.RecordType(fields) if isinstance(value, dict):
             yield from ((f".{written_name(name)}", value.get(name), item) for name, item in fields)
@@ -176,7 +178,7 @@ def _held_atom(value: Json, t: ty.Basic, read_text: TextReader = parse_atom) -> 
 
 
 def opened(value: Data, t: RecordType) -> Record:
-    """The record that a value of a recursive type was made of; it is read from its text once."""
+    """The record of a value of a recursive type, with its constructor and its parts; it is read from the text once."""
     if value.record is None:
         ((tag, payload),) = read(value.text, None).items()
         fields = {name: held(payload, item) if name == tag else None for name, item in t.fields}

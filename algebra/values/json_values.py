@@ -1,4 +1,4 @@
-"""Values as JSON and JSON as values, where no type says which: all that a value of type `any` can do."""
+"""Conversions between values and JSON without a declared type: the operations on values of type `any`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _plain(value: Value) -> Json:
         case list():
             return [_plain(item) for item in value]
         case float() if value == 0 or 1e-3 <= abs(value) < 1e15:
-            # Written like the number that stands in a text, so that 0.5 is equal to 0.5.
+            # Written like a number in a JSON text, so that 0.5 equals 0.5.
             return Decimal(repr(value))
         case date() | bytes():
             return show_atom(value)
@@ -43,14 +43,14 @@ def _plain(value: Value) -> Json:
 
 @deep
 def as_python(value: Document) -> Json:
-    """A JSON value as Python's own module would read it, for whoever may change it."""
+    """A JSON value as Python's own module reads it: a copy, which the caller may change."""
     return json.loads(value.text)
 
 
 def of_python(value: Json) -> Document:
-    """A JSON value that a program has made.
+    """A Python value as a JSON value.
 
-    Raises: TypeError where it is none.
+    Raises: TypeError if it is not one.
     """
 
     def plain(part: Json) -> Json:
@@ -70,6 +70,6 @@ def of_python(value: Json) -> Document:
 
 
 def member(value: Document, name: str) -> Value:
-    """`e.A`: what an object has under a key; missing where there is no such key, and no object."""
+    """`e.A`: the value of a key of an object; missing if there is no such key, or no object."""
     found = content(value)
     return document(found.get(name)) if isinstance(found, dict) else None

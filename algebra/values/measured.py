@@ -1,4 +1,4 @@
-"""Doubles that know how large the numbers are that they were added up from: how exact they can be."""
+"""Doubles that record the size of the numbers from which they were computed, which bounds their precision."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 
 class Measured(float):
-    """A double that was added up, and its `scale`: the sum of the sizes of what it is the sum of.
+    """A double that is a sum, and its `scale`: the sum of the absolute values of its addends.
 
-    What is made of it by arithmetic is measured in turn, so that rounding anywhere on the way is at most a small part
-    of the scale.
+    Arithmetic on it gives measured doubles in turn, so that the rounding in all steps is at most a small part of the
+    scale.
 
     >>> x = Measured(0.5, 8.0)
     >>> (x * 2).scale, (x + 1).scale, (1 - x).scale, (x / 4).scale, (1 / x).scale, (x + 1) == 1.5
@@ -57,19 +57,20 @@ class Measured(float):
 
 
 def scale(number: float) -> float:
-    """How large the numbers are that a number is added up from; what is not finite counts for nothing."""
+    """The scale of a measured number, or the absolute value of any other; 0 if that is not finite."""
     if isinstance(number, Measured):
         return number.scale
     return abs(float(number)) if math.isfinite(number) else 0.0
 
 
 def measured(whole: float, addends: Iterable[float | None]) -> Measured:
-    """A sum, and the sizes of its addends."""
+    """A sum, with the scale of its addends."""
     return Measured(whole, sum(scale(x) for x in addends if x is not None))
 
 
 def _quotient(a: float, b: float) -> Measured:
-    """An error of b counts as large as b is small, and as often as b is in a."""
+    """The quotient, with the scale `(scale(a) + |a / b| · scale(b)) / |b|`; without the second addend if b is not
+    measured."""
     quotient = float(a) / float(b)
     of_both = scale(a) + (scale(quotient) * scale(b) if isinstance(b, Measured) else 0.0)
     return Measured(quotient, of_both / abs(float(b)))

@@ -1,4 +1,4 @@
-"""Values as the language writes them, whole or their beginning."""
+"""Values as the language writes them, in full or abbreviated."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mrql.algebra.values.values import Bag, Document, Record, Value
 from mrql.algebra.values.xml_elements import to_xml
 
 TRACED_MAX_ELEMENTS = 20
-"""So many elements of a collection are traced."""
+"""The number of elements that are shown of a collection in a trace."""
 
 
 def show_value(value: Value) -> str:
-    """A value as the language writes it; a date and a timestamp as they are cast to strings."""
+    """A value as the language writes it; dates and timestamps as if cast to strings."""
     match value:
         case None:
             return "null"
@@ -45,7 +45,7 @@ def show_value(value: Value) -> str:
 
 
 def show_beginning(value: Value, most: int = TRACED_MAX_ELEMENTS) -> str:
-    """A value, of a collection with more elements the first ones.
+    """A value; of a collection with more than `most` elements, the first ones.
 
     >>> show_beginning([1, 2, 3], 2)
     '[1, 2, …]'

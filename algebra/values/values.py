@@ -6,8 +6,8 @@ those of Python, a missing value is `None`. `canonical` maps each value to a has
 have equal keys, numbers compare across types, bags compare as bags, NaN equals itself and is greater than any other
 number, as in Spark.
 
-A value of type `any` or `XML` is a `Document`, which is known by its text; `json_text` and `xml_elements` say in which
-form.
+A value of type `any` or `XML` is a `Document`, which is identified by its text; `json_text` and `xml_elements` define
+its form.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ class Document:
 
 @attrs.frozen
 class Unread:
-    """What stands where there is no value, as of a sum that has left its range: an error where it is asked for."""
+    """A placeholder for a value that does not exist, such as a sum out of range: using it is an error."""
 
     error: UserError
 
 
 def asked(value: Value) -> Value:
-    """A value, of which a part may be none.
+    """The value, if no part of it is `Unread`.
 
-    Raises: UserError where it is.
+    Raises: UserError if it, or a part of it, is.
     """
     match value:
         case Unread(error):
@@ -95,7 +95,7 @@ def asked(value: Value) -> Value:
 
 
 def parts_of_pair(pair: Value) -> tuple[Value, Value]:
-    """The parts of a pair; of one that is missing both are."""
+    """The parts of a pair; both are missing if the pair is."""
     return (None, None) if pair is None else pair
 
 
@@ -141,7 +141,7 @@ def canonical(value: Value) -> Canonical:
     if isinstance(value, int | Decimal | Fraction):
         return (2, 0, value)
     if isinstance(value, float):
-        # NaN is one value, after all others; -0.0 == 0.0 already holds in Python.
+        # NaN is one value, after all other numbers; -0.0 == 0.0 already holds in Python.
         return (2, 1, 0.0) if math.isnan(value) else (2, 0, value)
     if isinstance(value, str):
         return (3, value)
@@ -184,9 +184,10 @@ def has_null(value: Value) -> bool:
 def close(a: Value, b: Value, relative: float = 1e-9, largest: float = 1.0, left: float = 0.0) -> bool:
     """Equality up to the rounding of floating-point sums, for comparing answers that were computed in different ways.
 
-    Numbers with a fraction may differ by `relative` times their own size; where one of them is measured, by as much of
-    its scale, and by what may be `left` of numbers that are gone; or else by as much of the `largest` number that was
-    added up on the way to them: what is left of a sum that cancels is as inexact as its largest addend.
+    Two numbers, at least one a float, may differ by `relative` times their own size. If one of them is measured, they
+    may also differ by `relative` times its scale, plus `left`, which may remain of removed addends; otherwise by
+    `relative` times `largest`, the largest addend on the way to them: a sum that cancels is as inexact as its largest
+    addend.
 
     >>> close(0.1 + 0.2, 0.3), close(1e9 + 0.1 - 1e9, 0.1), close(1e9 + 0.1 - 1e9, 0.1, largest=1e9)
     (True, False, True)
@@ -215,7 +216,7 @@ def close(a: Value, b: Value, relative: float = 1e-9, largest: float = 1.0, left
 
 
 def unmatched(a: Bag, b: Bag, near: Callable[[Value, Value], bool] = close) -> tuple[list[Value], list[Value]]:
-    """The elements of two bags that are left when as many as possible are paired with one that is `near`.
+    """The elements that are left of two bags when each, in order, is paired with the first other one that is `near`.
 
     >>> unmatched(Bag([1.0, 2, 2]), Bag([2, 1.0 + 1e-12, 3]))
     ([2], [3])

@@ -3,7 +3,7 @@
     data XML = Node: (string, {(string, string)}, [XML]) | CData: string
 
 An element is a `Node` of its tag, its attributes, each a name and a value, and its children in the order of the
-document, texts among them, which are `CData`. Texts of blanks alone are none.
+document, including its texts, which are `CData`. Texts of blanks alone are left out.
 *Source*: the data type of Apache MRQL, and [MRQL] §3.
 """
 
@@ -19,9 +19,9 @@ from mrql.algebra.values.values import Document, Value, canonical
 NODE = "Node"
 CDATA = "CData"
 PARTS = ty.TupleType((ty.STRING, ty.BagType(ty.TupleType((ty.STRING, ty.STRING))), ty.ListType(ty.XML)))
-"""What a `Node` is made of."""
+"""The type of the parts of a `Node`."""
 UNION = ty.RecordType(((TAG, ty.STRING), (NODE, PARTS), (CDATA, ty.STRING)))
-"""The record that says how an element was made (`functions.recursive_data`)."""
+"""The type of the record with the constructor and the parts of an element (`functions.recursive_data`)."""
 
 
 def _node(element: Document) -> tuple[str | None, list[Json], list[Json]]:
@@ -45,7 +45,7 @@ def all_children(element: Document) -> list[Value]:
 
 
 def attribute(element: Document, name: str) -> Value:
-    """`e.@a`: missing where there is none."""
+    """`e.@a`: the value of an attribute; missing if there is none."""
     return next((value for key, value in _node(element)[1] if key == name), None)
 
 
@@ -55,7 +55,7 @@ def attributes(element: Document) -> list[Value]:
 
 
 def text(element: Document) -> str:
-    """`text(e)`: the element's own text, its pieces with a blank between them; of a text, it is its own."""
+    """`text(e)`: the pieces of the element's own text, joined by blanks; for a text, the text itself."""
     found = content(element)
     pieces = [child.get(CDATA) for child in (_parts(found)[2] if NODE in found else [found])]
     return " ".join(trimmed for piece in pieces if (trimmed := (piece or "").strip(BLANKS)))
@@ -72,7 +72,7 @@ def text_node(value: str) -> Element:
 
 
 def element(name: str, names: Sequence[str], values: Sequence[Value], parts: Iterable[Data]) -> Element:
-    """`[xml| <name …>…</name> |]`; attributes and parts that are missing are left out, and texts of blanks alone."""
+    """`[xml| <name …>…</name> |]`; missing attributes and parts are left out, and so are texts of blanks alone."""
     given = [(key, value) for key, value in zip(names, values, strict=True) if value is not None]
     return Element(node_json(name, given, [part.text for part in parts if part is not None and not _is_blank(part)]))
 
@@ -88,17 +88,17 @@ def text_json(value: str) -> str:
 
 
 def node_json(name: str, attributes: Iterable[tuple[str, str]], children: Iterable[str]) -> str:
-    """The text of a `Node`, of the texts of its children."""
+    """The text of a `Node`, given the texts of its children."""
     given = ",".join(f"[{quoted(key)},{quoted(value)}]" for key, value in sorted(attributes, key=canonical))
     return f'{{"{NODE}":[{quoted(name)},[{given}],[{",".join(children)}]]}}'
 
 
 BLANKS = "".join(map(chr, range(33)))
-"""What Java's `trim` takes away."""
+"""The characters that Java's `trim` removes."""
 
 
 def to_xml(element: Document) -> str:
-    """An element as XML, for people to read."""
+    """An element as XML, for display."""
     return _written(content(element))
 
 

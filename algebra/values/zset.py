@@ -51,7 +51,7 @@ class ZSet:
 
     @property
     def size(self) -> int:
-        """How many rows come and go: the weights, whatever their signs.
+        """The number of insertions and deletions: the sum of the absolute weights.
 
         >>> len(ZSet.weighted([("a", 2), ("b", -1)])), ZSet.weighted([("a", 2), ("b", -1)]).size
         (2, 3)
