@@ -1,4 +1,4 @@
-"""Which engines there are."""
+"""The engines, and how one is made."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def make_engine(
     source: Source | None,
     partitions: int | None,
 ) -> Engine:
-    """The engine of a name over a plan. That on Spark takes a `session`, with the text of the query for the errors in
-    it, and the number of partitions of a state."""
+    """The engine of a name over a plan. The one on Spark takes a `session`, the text of the query (`source`) for its
+    errors, and the number of `partitions` of a state."""
     if name == "reference":
         return ReferenceEngine(plan, sources, quarantine, going_on)
-    from mrql.runtime.spark.engine import SparkEngine  # only now is pyspark loaded
+    from mrql.runtime.spark.engine import SparkEngine  # imports pyspark only when needed
 
     return SparkEngine(plan, sources, session(), source, quarantine, going_on, partitions)

@@ -1,4 +1,4 @@
-"""How a query becomes what is kept up to date: every step from its text to its stages, and what a batch costs.
+"""The explanation of a query: every step from its text to its stages, and what a batch costs.
 
 The same facts (`plan_facts.py`) in four forms: text for people, HTML for notebooks, plain data for programs, a picture.
 Nothing here starts Spark.

@@ -1,4 +1,4 @@
-"""Where we do something else than the paper, and why: the points that apply to a stage."""
+"""Where mrql differs from the paper, and why: the points that apply to a stage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRUNED = "Lineage is pruned"
 
 @attrs.frozen
 class Difference:
-    """A point in which we do something else than the paper, and why."""
+    """A point in which mrql differs from the paper, and why."""
 
     title: str
     text: str
@@ -35,7 +35,7 @@ STAGED = Difference(
 
 
 def differences(stage: Stage, lineage: Lineage, forms: Sequence[DeltaForm]) -> tuple[Difference, ...]:
-    """The differences that apply to a stage, whose feeds change by the delta rule in some forms."""
+    """The differences that apply to a stage; `forms` has the form of the delta rule for each of its feeds."""
     return tuple(_differences(stage, lineage, forms))
 
 

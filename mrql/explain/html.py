@@ -20,9 +20,9 @@ Cell: TypeAlias = str | tuple[str, ...]
 
 
 def render_html(facts: Facts, type: Type) -> str:
-    """The text of a query whose answer is of a type, its streams with their types, and what is kept of it.
+    """The text of a query, the type of its answer, its streams with their types, and what is kept of it.
 
-    The same table in a notebook, and in whatever else shows HTML: no styles, no scripts.
+    Without styles and scripts, so that it looks alike in a notebook and wherever else HTML is shown.
     """
     read = [(name, "stream", show_type(t)) for name, t in sorted(facts.plan.streams.items())]
     read += [(name, "table", show_type(t)) for name, t in sorted(facts.plan.tables.items())]
@@ -37,7 +37,7 @@ def render_html(facts: Facts, type: Type) -> str:
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """A table, of which each text is shown as it is.
+    """A table, in which each text is shown as it is.
 
     >>> html_table(["a"], [["<b>"]])
     '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
@@ -57,8 +57,8 @@ def _cell(cell: Cell) -> str:
 
 @attrs.frozen
 class Kept:
-    """What is kept under a name, or passed on, and what a batch costs of it; nothing is said of that where a loop has
-    it."""
+    """A part of the plan: its name, what it keeps or passes on, and what a batch costs there; None for the bags of a
+    loop."""
 
     name: str
     what: tuple[str, ...]
@@ -66,7 +66,7 @@ class Kept:
 
 
 def _what_is_kept(facts: Facts) -> Iterator[Kept]:
-    """Each stage, what is passed on between them, and the answer, in the order of a batch."""
+    """The stages, the derived streams between them, the bags of loops, and the answer, in the order of a batch."""
     for passed_on, stage, recursive in facts.in_order():
         for passed in passed_on:
             yield _derived(passed, f"made of {listed(sorted(passed.derived.reads))}, for what comes after")

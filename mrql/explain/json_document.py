@@ -85,7 +85,7 @@ def _sources(facts: Facts) -> list[Document]:
 
 
 def _key(key: RowKey | None) -> Document:
-    """By what a row replaces another, where it does."""
+    """The key and the version by which rows replace each other, if they do."""
     return {} if key is None else {"key": list(key.fields), "version": key.version}
 
 

@@ -1,4 +1,4 @@
-"""The paper's own form of a stage: `h` and `a` with all lineage, before what the answer only drops is pruned."""
+"""The paper's own form of a stage: `h` and `a` with all lineage, before the keys that the answer drops are pruned."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Tree:
 
 @attrs.frozen
 class Lineage:
-    """A stage with all its lineage: the tree of keys, `h` and `a`, and the keys that we do not store."""
+    """A stage with all its lineage: the tree of keys, `h` and `a`, and the keys that are not stored."""
 
     tree: Tree
     h: Term
@@ -53,7 +53,7 @@ class Lineage:
 
 
 def lineage_of(stage: Stage, keep: frozenset[str] = frozenset()) -> Lineage:
-    """The annotated form of a stage ([MRQL] §8 Alg. 1, Def. 4), its terms normalized so that they can be read."""
+    """The annotated form of a stage ([MRQL] §8 Alg. 1, Def. 4), its terms normalized for readability."""
     tree = lineage_tree(tidy(stage.derivation.query, keep))
     dropped = tree.keys[1:] if stage.shape is Shape.KEYED else tree.keys
     return Lineage(tree, normalize(stage.derivation.annotated), _annotated_answer(stage), dropped)
@@ -83,7 +83,7 @@ def _values(pairs: Term) -> Term:
 def lineage_tree(term: Term) -> Tree:
     """The lineage of a query's results: the tree of its groupBy and coGroup keys.
 
-    It has the shape of the query as [MRQL] Alg. 1 goes through it.
+    It has the shape of the query as [MRQL] Alg. 1 traverses it.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> join = "cMap(λ(j, (xs, ys)). cMap(λx. cMap(λy. {(x, y)}, ys), xs), coGroup(S, T))"
@@ -117,7 +117,7 @@ def _body(key: Pattern, group: Pattern, function: Term, source: GroupBy | CoGrou
 
 
 def is_mixed(function: Term, groups: Pattern) -> bool:
-    """Whether the sides of a coGroup carry their own lineages on: `mix` ([MRQL] (8e)) applies, and is right."""
+    """Whether `mix` ([MRQL] (8e)) applies to a coGroup and is correct: its sides keep their own lineages."""
     return joins_elements(function, groups) and not reads_sources(function)
 
 

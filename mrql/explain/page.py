@@ -1,4 +1,4 @@
-"""A page of text: lines of at most so many columns, with headings, terms and tables."""
+"""A page of text: lines of limited width, with headings, terms and tables."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from mrql.algebra.terms import Term
 STEP = 2
 
 PAGE_MIN_COLUMNS = 60
-"""A page is not narrower, however narrow the terminal is."""
+"""The smallest width of a page, however narrow the terminal is."""
 
 
 class Page:
-    """Lines of text, of at most `width` columns where that can be."""
+    """Lines of text, of at most `width` columns where possible."""
 
     def __init__(self, width: int) -> None:
         self.width = max(width, PAGE_MIN_COLUMNS)
         self.lines: list[str] = []
 
     def gap(self) -> None:
-        """One empty line, unless there is one."""
+        """Adds an empty line, unless the last line is empty."""
         if self.lines and self.lines[-1]:
             self.lines.append("")
 
@@ -62,7 +62,7 @@ class Page:
             )
 
     def term(self, label: str, term: Term, level: int = 1) -> None:
-        """A term under what it is, or behind it when it is short."""
+        """A term below its label, or on the same line if it fits there."""
         short = pretty(term, width=10**6, types=False)
         if STEP * level + len(label) + 1 + len(short) <= self.width:
             self.lines.append(f"{' ' * (STEP * level)}{label} {short}")
@@ -71,7 +71,7 @@ class Page:
         self.lines += pretty(term, self.width, STEP * (level + 1), types=False).split("\n")
 
     def table(self, rows: Iterable[tuple[str, ...]], level: int = 2) -> None:
-        """Rows with their cells one below the other; one that is too wide for that has its last cell below."""
+        """Rows with aligned cells; a row that is too wide for that has its last cell on lines of its own."""
         rows = list(rows)
         narrow = [row for row in rows if len("  ".join(row[:-1])) <= self.width // 2]
         widths = [max(len(row[i]) for row in narrow) for i in range(len(rows[0]) - 1)] if narrow else []
@@ -84,7 +84,7 @@ class Page:
                 self.prose(row[-1], level + 2)
 
     def cell(self, start: str, text: str, level: int) -> None:
-        """Text behind what begins its first line, broken between words."""
+        """Text after the `start` of its first line, broken between words."""
         indent = " " * (STEP * level)
         room = self.width - len(indent) - len(start)
         wrapped = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]

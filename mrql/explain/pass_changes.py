@@ -16,12 +16,12 @@ from mrql.rewrite.plan.labels import component_names, listed
 from mrql.rewrite.plan.plan import Feed, Plan, Stage
 
 Shown: TypeAlias = Term | str | None
-"""A term, what is said in words, or that there is nothing."""
+"""A term, a description in words, or nothing."""
 
 
 @attrs.frozen
 class Change:
-    """A part of what a pass was given, and what stands in its place; `where` is empty for a term by itself."""
+    """A part of the input of a pass, and what replaces it; `where` is empty for a term by itself."""
 
     where: str
     before: Shown
@@ -29,7 +29,7 @@ class Change:
 
 
 def changes(run: PassRun[Subject]) -> tuple[Change, ...]:
-    """What a pass changed, part by part; nothing where it did no more than to choose other names."""
+    """What a pass changed, part by part; nothing where it only renamed bound variables."""
     if not run.has_changed:
         return ()
     match run.before, run.after:
@@ -70,7 +70,7 @@ def changed_part(before: Term, after: Term) -> tuple[Term, Term]:
 
 
 def _made(plan: Plan) -> Iterator[Change]:
-    """The parts of a plan where there was none before."""
+    """The parts of a plan that a pass made where there was none before."""
     for stage in plan.stages:
         names = listed(list(component_names(stage))) or "keys alone"
         yield Change(f"stage {stage.name}", None, f"{stage.shape.value}, of {', '.join(stage.streams)}: {names}")

@@ -14,7 +14,7 @@ from mrql.rewrite.passes import PassRun, Subject, Trace
 
 
 def render_passes(trace: Trace, width: int) -> str:
-    """The passes as text, at most `width` columns wide where that can be."""
+    """The passes as text, at most `width` columns wide where possible."""
     page = _Passes(width, author_names(trace))
     for phase, runs in groupby(trace.runs, lambda run: run.phase):
         page.heading(f"Phase: {phase.value}")
@@ -30,7 +30,7 @@ def passes_document(trace: Trace) -> list[dict[str, Any]]:
 
 
 class _Passes(Page):
-    """Says once of each pass when it holds, and shows each term once as a whole."""
+    """A page that gives the condition of each pass once, and shows each term once."""
 
     def __init__(self, width: int, keep: frozenset[str]) -> None:
         super().__init__(width)

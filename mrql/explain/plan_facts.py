@@ -1,4 +1,4 @@
-"""What there is to say about a plan, before it is said as text, as JSON or as a picture.
+"""The facts about a plan, from which its text, its JSON and its picture are made.
 
 Nothing is decided here: the passes have done that.
 """
@@ -83,7 +83,7 @@ class StageFacts:
 
     @property
     def read(self) -> tuple[str, ...]:
-        """The states that the stage's part of the answer is over: its own, and those of nested parts."""
+        """The states that the stage's part of the answer reads: its own, and those of nested parts."""
         return (self.stage.name, *sorted(free_vars(self.answer) - {self.stage.name}))
 
     @property
@@ -101,7 +101,7 @@ class StageFacts:
 
 @attrs.frozen
 class DerivedFacts:
-    """What stages pass on to those after them, and what it costs to say how a batch changed it."""
+    """A derived stream, and what it costs to compute how a batch changed it."""
 
     derived: DerivedStream
     term: Term
@@ -129,11 +129,11 @@ class Facts:
 
     @property
     def read(self) -> tuple[str, ...]:
-        """The states that the answer is over."""
+        """The states that the answer reads."""
         return tuple(stage.stage.name for stage in self.stages if stage.stage.name in free_vars(self.answer))
 
     def in_order(self) -> Iterator[tuple[tuple[DerivedFacts, ...], StageFacts, DerivedFacts | None]]:
-        """The stages in their order: each with what is passed on to it and was not before, and what goes back to it."""
+        """The stages in order, each with the derived streams that it reads first, and the one that feeds back to it."""
         told: set[str] = set()
         for stage in self.stages:
             new = tuple(passed for passed in self.read_by(stage.stage) if passed.derived.name not in told)
@@ -153,19 +153,19 @@ class Facts:
 
 
 def _whole(trace: Trace) -> Term:
-    """The query after all passes, with its loops: of a fixpoint the steps read its stream alone."""
+    """The query in normal form, with its loops: in the trace, the steps of a fixpoint read its stream instead."""
     recursive = any(derived.loop is not None for derived in trace.plan.derived)
     return normal_form(trace.plan.query) if recursive else trace.normal_form
 
 
 def author_names(trace: Trace) -> frozenset[str]:
-    """The names in the text of the query, which its author chose: they are kept."""
+    """The names in the text of the query: its author chose them, so they are kept."""
     span = trace.plan.query.span
     return frozenset(re.findall(r"\w+", span.source.text)) if span is not None else frozenset()
 
 
 def facts_of(trace: Trace) -> Facts:
-    """What there is to say about how a query became its plan."""
+    """The facts about how a query became its plan."""
     plan, circuit = trace.plan, trace.circuit
     span, keep = plan.query.span, author_names(trace)
     passes = tuple(
@@ -202,10 +202,10 @@ def _stage_facts(stage: Stage, circuit: Circuit, keep: frozenset[str]) -> StageF
 
 
 def judgements(h: Term) -> tuple[Judgement, ...]:
-    """How `h` is judged for each occurrence of a stream, the others unchanged.
+    """The judgements of `h` for each occurrence of a stream, with the others unchanged.
 
-    A union with a side that does not change is no homomorphism: where a stream by itself shows no merge, all together
-    may. Totals that share a state are over the same rows: an occurrence is the same one in each of them.
+    A union with a side that does not change is no homomorphism: where one stream alone shows no merge, all together
+    may. Totals that share a state are over the same rows, so they have the same occurrences of streams.
     """
     parts = tuple(map(label_occurrences, h.items if isinstance(h, Tup) else (h,)))
     names = tuple(occurrence_names(stream_names(parts[0])).values())

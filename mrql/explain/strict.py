@@ -1,8 +1,7 @@
-"""Queries that are kept up to date by their changes alone: no part is computed again from a whole state.
+"""The check that a query is kept up to date by changes alone: no part is recomputed from a whole state.
 
-What a batch merges into a state is not looked at here, only what is made of the states: the streams that stages pass
-on, and the answer. Nor is a snapshot of the answer, which is read from the whole state in any case: whoever asks for it
-asks for that.
+Only what is computed from the states is checked: the derived streams and the changes of the answer. What a batch merges
+into a state is not, and neither is a snapshot of the answer, which reads the whole state in any case.
 """
 
 from __future__ import annotations

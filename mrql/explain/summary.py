@@ -18,15 +18,15 @@ from mrql.rewrite.plan.labels import listed
 from mrql.rewrite.plan.plan import Shape
 
 BETWEEN = 2
-"""So many spaces are between two columns."""
+"""The number of spaces between two columns."""
 
 OTHERS = (Role.WEIGHT, Role.TOUCHED, Role.SUPPORT, Role.ROWS)
-"""What each table has beside what the query asks for."""
+"""The roles of columns that a table has in addition to those that the query asks for."""
 
 
 @attrs.frozen
 class BatchLine:
-    """A part that a batch goes through: what it is, what a batch costs of it, and why that is more than the delta."""
+    """A part that a batch goes through: what it is, what a batch costs there, and why that is more than the delta."""
 
     name: str
     what: str
@@ -35,7 +35,7 @@ class BatchLine:
 
 
 def render_summary(facts: Facts, width: int) -> str:
-    """Each stage, what is passed on between them, and the answer; then what is kept."""
+    """The stages, the derived streams between them, and the answer; then what is kept."""
     page = Page(width)
     page.heading("What a batch costs")
     _table(page, [*_lines(facts)])
@@ -58,7 +58,7 @@ def render_summary(facts: Facts, width: int) -> str:
 
 
 def _table(page: Page, lines: list[BatchLine]) -> None:
-    """A line for each part: what it is cut where there is no room, as all of it is said below; what it costs is not."""
+    """A line for each part. Its description is cut where there is no room, as it is given below; its cost is not."""
     names, whats, costs, whys = (
         max(len(getattr(line, column)) for line in lines) for column in ("name", "what", "cost", "why")
     )
@@ -78,7 +78,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _lines(facts: Facts) -> Iterator[BatchLine]:
-    """Each stage, what is passed on between them, and the answer, in the order of a batch."""
+    """The stages, the derived streams between them, the bags of loops, and the answer, in the order of a batch."""
     for passed_on, stage, recursive in facts.in_order():
         for passed in passed_on:
             yield _changed(passed, f"changes of what {listed(sorted(passed.derived.reads))} gives")
@@ -96,7 +96,7 @@ def _changed(facts: DerivedFacts, what: str) -> BatchLine:
 
 
 def _stage(facts: StageFacts) -> str:
-    """By which key something is stored, which monoids merge it, and how many inputs it joins."""
+    """The key of a stage, the monoids that merge its components, and the number of inputs that it joins."""
     merged = [f"{name} ({c.monoid})" for c, name in zip(facts.stage.components, facts.components, strict=True)]
     shown = f": {', '.join(merged)}" if merged and facts.stage.shape is Shape.KEYED else ""
     sides = sum(table.role is Role.INPUT for table in facts.tables)

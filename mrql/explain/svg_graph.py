@@ -1,8 +1,8 @@
 """A picture of a plan: its circuit, from the sources to the answer.
 
-An SVG made of boxes and lines, laid out in columns from left to right: an operator stands to the right of those that
-give it something, but for what goes back to the next step of a loop. Text is measured by counting characters, which is
-right for the fixed-width fonts that are asked for.
+An SVG of boxes and lines, laid out in columns from left to right: an operator is to the right of its inputs, except
+for what goes back to the next step of a loop. Text is measured by counting characters, which is right for the
+fixed-width font that is set.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mrql.explain.plan_facts import Facts, StageFacts
 from mrql.rewrite.plan.operators import Operator, OperatorKind
 
 CHARACTER, LINE = 7.3, 17
-"""How wide a character is and how high a line, at a font size of 12."""
+"""The width of a character and the height of a line, at a font size of 12."""
 PADDING, GAP, BETWEEN = 10, 24, 90
-"""Inside a box, between boxes of a column, between columns."""
+"""The space inside a box, between boxes of a column, and between columns."""
 MARGIN = 20
 LINE_MAX_CHARACTERS, BOX_MAX_LINES = 60, 12
-"""Lines in a box, and boxes, are cut after so many; a box that is cut says all of it where the pointer rests on it."""
+"""The limits after which a line, or the lines of a box, are cut; a box that is cut has its whole text as a tooltip."""
 
 STYLE = (
     "text { font: 12px monospace; fill: #1c2430; } .title { font-weight: bold; } .cost { fill: #8a4b08; } "
@@ -37,7 +37,7 @@ STYLE = (
 class Box:
     """A box with a title and lines; `kind` decides its colour, a line of kind `cost` its own.
 
-    `whole` is its text where that is not all shown.
+    `whole` is its full text where not all of that is shown.
     """
 
     name: str
@@ -96,11 +96,11 @@ def _title(facts: Facts) -> str:
 
 
 def _columns(facts: Facts) -> list[list[Box]]:
-    """The operators by how many others there are before them."""
+    """The boxes of the operators in columns, each to the right of its inputs."""
     depths: dict[str, int] = {}
     columns: list[list[Box]] = []
     for operator in facts.circuit.operators:
-        # What comes round has no depth yet.
+        # An input that comes back in a loop has no depth yet.
         depth = depths[operator.id] = 1 + max((depths.get(given, -1) for given in operator.inputs), default=-1)
         columns += [[] for _ in range(depth + 1 - len(columns))]
         columns[depth].append(_box(operator, facts))
@@ -171,7 +171,7 @@ def _placed(columns: Sequence[Sequence[Box]]) -> list[PlacedBox]:
 
 
 def _edges(facts: Facts) -> Iterator[tuple[str, str]]:
-    """What gives what to what."""
+    """The edges, each from an operator to one that reads it."""
     for operator in facts.circuit.operators:
         yield from ((given, operator.id) for given in operator.inputs)
 

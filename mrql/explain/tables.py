@@ -2,8 +2,8 @@
 
 A keyed stage has a table of its groups: the key, the support that each feed gives it, the components that are numbers,
 the batch that touched it last. Each component that is a bag has a table of its own, of (key, element, weight), and so
-has each input of a join. Tuples and records are taken apart: a column holds a basic value or a collection. What the sum
-of a group is taken apart to (`runtime/spark/expressions/sum_columns.py`) is shown as one.
+has each input of a join. Tuples and records are flattened: a column holds a basic value or a collection. The columns
+into which a sum of a group is split (`runtime/spark/expressions/sum_columns.py`) are shown as one.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Role(Enum):
 
     KEY = "key"
     SUPPORT = "support"
-    """The number of rows that bring a key into being, and keep it there."""
+    """The number of rows by which a key exists."""
     ROWS = "rows"
-    """The number of other rows: those of a total, and of the side of a join that brings no key."""
+    """The number of other rows: those of a total, and of a feed that brings no keys."""
     COMPONENT = "component"
     ELEMENT = "element"
     WEIGHT = "weight"
@@ -90,7 +90,7 @@ def stage_tables(stage: Stage) -> tuple[StoredTable, ...]:
 
 
 def fed(feed: Feed, components: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of what a feed computes."""
+    """The names of the components that a feed computes."""
     return tuple(components[i] for i, _ in feed.units)
 
 
@@ -128,7 +128,7 @@ def _elements(stage: Stage, component: int) -> tuple[StoredColumn, ...]:
 
 
 def _inputs(name: str, feed: Feed) -> Iterator[StoredTable]:
-    """What a join keeps of each of its inputs; a feed of one input keeps nothing of it."""
+    """The tables that a join keeps of its inputs; a feed of one input keeps none."""
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     for read in feed.rows.inputs:
         assert isinstance(read.term.type, ty.BagType)
@@ -164,7 +164,7 @@ def _summed(element: Term | None, t: Type, sums: int) -> Iterator[StoredColumn]:
 
 
 PARTS = {**dict(zip(fn.LIMBS, ("rest", "2⁶⁴", "2³²", "1", "2⁻³²"), strict=True)), fn.HUGE_MANTISSA: "huge"}
-"""What of a double each of its sums is of."""
+"""The part of a double that each of its sums adds up."""
 
 
 def _sum_name(term: Term | None) -> str:
@@ -266,7 +266,7 @@ def _bindings(pattern: Pattern, row: Term | None) -> Iterator[tuple[str, Term | 
 
 
 def renamed(term: Term, names: Mapping[str, str]) -> Term:
-    """The term with its streams, occurrences that are known by a label, under the names that they are shown under."""
+    """The term with its streams, which are labelled occurrences, under the names that are shown."""
     if isinstance(term, Stream):
         return attrs.evolve(term, name=names.get(term.name, term.name))
     return map_children(term, lambda child: renamed(child, names))

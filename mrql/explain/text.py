@@ -48,7 +48,7 @@ def render_text(facts: Facts, width: int) -> str:
 
 
 def _query(page: Page, facts: Facts) -> None:
-    """The text of the query, what it reads, and which way its loops take."""
+    """The text of the query, what it reads, and how its loops are kept up to date."""
     page.heading("The query")
     if facts.span is not None:
         for line in facts.span.aligned.split("\n"):
@@ -167,7 +167,7 @@ def _feedbacks(page: Page, loop: Feedbacks, facts: Facts) -> None:
 
 
 def fed_back(loop: Feedbacks) -> str:
-    """What of a loop's value goes back to it."""
+    """Which changes of a loop's value are fed back to it."""
     names = listed([part.fed.name for part in loop.parts])
     return (
         f"what differs from {names} by more than {loop.threshold} is fed back to it, in at most "
@@ -251,7 +251,7 @@ def _answer(page: Page, facts: Facts) -> None:
 
 
 def python_lines(page: Page, facts: Facts) -> None:
-    """Which rows Spark hands to Python: those that a function is called for that Catalyst has no form of."""
+    """Which rows Spark hands to Python: those for which a function without a Catalyst expression is called."""
     if not facts.python:
         page.line("Rows that pass through Python: none")
         return
@@ -285,7 +285,7 @@ def _lineage(page: Page, facts: StageFacts) -> None:
 
 
 def _kept_by_key(key: RowKey) -> str:
-    """What is kept of a stream that is upserted."""
+    """What is kept of a stream of upserts."""
     if key.version is None:
         return "the rows are kept by it"
     return f"the rows are kept by it, and the {key.version} of those that were deleted"

@@ -1,7 +1,6 @@
-"""The expressions of a program evaluated once, one after the other, in either engine.
+"""Evaluates the expressions of a program once, one after the other, in either engine.
 
-What a program has stored (`store x := e`) is evaluated when the first expression that names it is, and kept for the
-others.
+What a program stores (`store x := e`) is evaluated with the first expression that names it, and kept for the others.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def sources_of(program: Program, term: Term) -> dict[str, SourceSpec]:
-    """What a term reads, streams and static tables."""
+    """The sources that a term reads, streams and static tables."""
     names = dict.fromkeys(t.name for t in subterms(term) if isinstance(t, Stream))
     return {name: program.sources[name] for name in names if name in program.sources}
 
@@ -54,11 +53,11 @@ class BatchJob(Protocol):
         """Writes the answer of a query to its target."""
 
     def close(self) -> None:
-        """Frees what is kept."""
+        """Frees the stored values."""
 
 
 class _Stores:
-    """What a program has stored, as far as it has been evaluated; `keep` evaluates one of them under a new name.
+    """The stored values of a program, as far as they have been evaluated; `keep` evaluates one under a new name.
 
     A shell's program grows, and may store another value under the same name.
     """
@@ -71,7 +70,7 @@ class _Stores:
         self.numbers = itertools.count(1)
 
     def used(self, term: Term) -> Term:
-        """The term with what is stored in the place of what it was made from."""
+        """The term with stored values in place of the terms that they are the values of."""
         for name, stored in self.stored.items():
             named = any(part == stored for part in subterms(term))
             if named and stored not in self.begun and _is_worth_keeping(stored):
@@ -82,7 +81,7 @@ class _Stores:
         self.begun.append(stored)
         try:
             kept = self.keep(f"{name}_{next(self.numbers)}", self.used(stored))
-        except BaseException:  # of the data, or an interrupt: the next expression that names it tries again
+        except BaseException:  # an error in the data, or an interrupt: the next expression that names it tries again
             self.begun.remove(stored)
             raise
         self.known.append((stored, kept))
@@ -95,14 +94,14 @@ class _Stores:
 
 
 def _is_worth_keeping(term: Term) -> bool:
-    """Whether a value can be kept as a table or a constant, and takes more than to look it up."""
+    """Whether the value of a term can be kept as a table or a constant, and takes more than a look-up."""
     computes = not isinstance(term, Stream) and any(isinstance(part, Stream | Repeat) for part in subterms(term))
     return computes and isinstance(term.type, ty.BagType | ty.Basic)
 
 
 @attrs.define
 class _LookedAt:
-    """The directories of streams that were looked at, each of which is spoken of once."""
+    """The directories of streams that were looked at, so that a warning about one is given once."""
 
     paths: set[str] = attrs.Factory(set)
 
@@ -158,7 +157,7 @@ class ReferenceBatchJob:
 
 
 class SparkBatchJob:
-    """Evaluates on Spark, which is started when it is needed; what is kept lies there until `close`."""
+    """Evaluates on Spark, which is started when it is needed; stored values are kept there until `close`."""
 
     def __init__(
         self, program: Program, start: Callable[[], SparkSession], quarantine: Quarantine | None = None
@@ -187,7 +186,7 @@ class SparkBatchJob:
         self._answered(query, lambda answer: write(target, answer))
 
     def close(self) -> None:
-        """Frees what is kept."""
+        """Frees the stored values."""
         self.kept.free()
 
     def _answered(self, query: CompiledExpression, use: Callable[[Rows], Value]) -> Value:
@@ -203,8 +202,8 @@ class SparkBatchJob:
 
     @contextmanager
     def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
-        """What a term reads; what is wrong with that data is an error with its place. In the block, the session is set
-        as the meaning of a term wants it."""
+        """The data that a term reads. In the block, errors in it have their place, and the session has the settings
+        that the semantics of terms require."""
         from mrql.runtime.spark.io.readers import find_malformed, read_net
         from mrql.runtime.spark.session.errors import translated
         from mrql.runtime.spark.session.session import BATCH_SETTINGS, settings

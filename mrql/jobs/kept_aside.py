@@ -1,4 +1,4 @@
-"""The malformed rows that a job has found, kept aside."""
+"""Keeps the malformed rows that a job has found."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from mrql.runtime.files.quarantine import Quarantine
 
 
 def keep_aside(quarantine: Quarantine | None, name: str) -> str | None:
-    """Writes the malformed rows that were found, if any, into a directory of this name; says so in one line."""
+    """Writes the malformed rows that were found, if any, into a directory of this name; returns a message about it."""
     return None if quarantine is None else quarantine.keep(name, DurableFiles().write)

@@ -1,4 +1,4 @@
-"""Programs over files: where a program gives no type of the rows of a source, it is found in them."""
+"""Programs over files: where a program gives no type for the rows of a source, it is inferred from them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def compile_over_files(
     rows: FoundRows | None = None,
     versions: Mapping[str, int] | None = None,
 ) -> Program:
-    """Compiles a program as `compile_program` does. Of a stream without a type, the type of the `rows` may be known,
-    and of a static table with a log its version, by its place (`place_of`); that is the newest one otherwise.
+    """Compiles a program as `compile_program` does. `rows` may have the types of streams without one, and `versions`
+    those of static tables with a log, by place (`place_of`), which are otherwise read at their newest version.
 
     Raises: UserError at the first thing that is wrong.
     """
@@ -55,20 +55,20 @@ def compile_over_files(
 
 
 def versions_of(program: Program) -> dict[str, int]:
-    """The versions of the static tables with a log, by their places, where the program does not say which."""
+    """The versions of the static tables with a log, by place, where the program does not give the version."""
     found = (spec for spec in program.sources.values() if spec.version_found)
     return {place_of(spec): spec.version for spec in found if spec.version is not None}
 
 
 def _as_it_was(spec: SourceSpec, known: Mapping[str, int]) -> SourceSpec:
-    """A source; a static table with a log at the version that is known of it, if one is: its columns are of that."""
+    """A source; a static table with a log gets its known version, if there is one, which determines its columns."""
     if not spec.versioned or spec.stream or spec.version is not None:
         return spec
     return attrs.evolve(spec, version=known.get(place_of(spec)), version_found=True)
 
 
 def _at_a_version(spec: SourceSpec, known: Mapping[str, int]) -> SourceSpec:
-    """A source; a static table with a log stays what it is now, whatever is written to it."""
+    """A source; a static table with a log gets its known or newest version, so that later writes do not change it."""
     spec = _as_it_was(spec, known)
     if not spec.version_found or spec.version is not None:
         return spec

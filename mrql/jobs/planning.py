@@ -1,4 +1,4 @@
-"""How the expressions of a program are to be kept up to date: what the program says of it, and what a command does."""
+"""The options by which expressions are kept up to date, from what the program and the command say."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def plan_options(
     rewritable: bool = False,
     trusted: bool = False,
 ) -> PlanOptions:
-    """With the deletions that a program declares, and those of files that change, where these are `rewritable`. Those
-    of logs, and of tables with one, are trusted, and all of them may be `trusted`.
+    """The options for the deletions that a program declares, and for those of files that change if files are
+    `rewritable`. Deletions of logs, and of tables with one, are trusted; with `trusted`, all are.
 
     Raises: UserError where files may change whose rows replace others.
     """

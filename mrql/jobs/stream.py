@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class CutOff(KeyboardInterrupt):
-    """A stream was stopped at once, inside a batch. That has been logged; nothing more is to be said."""
+    """A stream was stopped at once, inside a batch; that has been logged already."""
 
 
 def run_stream(job: StreamJob, files: DurableFiles | None = None, begun: Callable[[], None] = lambda: None) -> None:
@@ -59,11 +59,11 @@ def run_stream(job: StreamJob, files: DurableFiles | None = None, begun: Callabl
 
 
 RETRIED_MAX_TIMES = 3
-"""So many times in a row a batch is done again when executors were lost in it."""
+"""How often in a row a batch is repeated when executors were lost in it."""
 
 
 def _run(job: StreamJob, store: Store | None, opened: ExitStack, begun: Callable[[], None]) -> None:
-    """Runs a stream; what it opens is closed by whoever has called.
+    """Runs a stream; what it opens is closed by the caller, with `opened`.
 
     With a checkpoint, a stream whose states were lost goes back to its last commit, and on from there.
     """
@@ -101,7 +101,7 @@ def _run(job: StreamJob, store: Store | None, opened: ExitStack, begun: Callable
 
 
 def _widened(job: StreamJob, wider: Wider, number: int) -> StreamJob:
-    """A stream whose rows are of another type from a batch on.
+    """The job of a stream whose rows are of a wider type from batch `number` on.
 
     Raises: UserError where the query has no meaning for them, and where changes are put out, and some were: those of
     the new type do not follow on them.
@@ -122,8 +122,8 @@ def _loop(
 ) -> Loop:
     """A stream from its beginning, or from its last commit on.
 
-    Without a checkpoint it goes on where it was `before` its rows were of another type. What is kept until its end is
-    closed with the `outer` stack.
+    Without a checkpoint it goes on from the loop `before`, if there is one, whose rows were of another type. What is
+    kept until the end of the stream is closed with the `outer` stack.
     """
     ends = open_ends(job, store, opened, outer, before)
     specs = {name: job.program.sources[name] for name in stream_names(job.query.term)}
@@ -159,12 +159,12 @@ def _loop(
 
 @attrs.frozen
 class _Beginning:
-    """From where a stream goes on: from nothing, from its last commit, or from where its rows were of another type."""
+    """Where a stream starts: at the beginning, at its last commit, or where its rows were of another type."""
 
     going_on: GoingOn | None = None
     restored: Restored | None = None
     watched: list[Watched] | None = None
-    """What was read of each source, where the states are made of all of that again."""
+    """What the streams are read from, and how far, where no checkpoint says it."""
 
 
 def _beginning(job: StreamJob, ends: StreamEnds, specs: Mapping[str, SourceSpec], before: Loop | None) -> _Beginning:
@@ -205,19 +205,19 @@ def _say_restored(commits: Commits, built: tuple[str, ...], copies: Copies | Non
 
 
 def _say_what_is_missing(specs: Iterable[SourceSpec], options: Options) -> None:
-    """A directory that is not there yet may still come; whoever has mistyped its name should see it."""
+    """Warns of directories that do not exist: they may still appear, or their names may be mistyped."""
     for spec in specs:
         for part, weight in spec.directories:
             if Path(part.path).exists() or is_pattern(part.path):
                 continue
             if not options.once:
                 logger.warning("%s is not there yet; its files are read when it is", part.path)
-            elif weight < 0:  # that the one for what is inserted is not there is an error then
+            elif weight < 0:  # a missing directory of insertions is an error then
                 logger.warning("%s is not there; nothing is deleted", part.path)
 
 
 def _say_what_is_abandoned(store: Store, specs: Collection[SourceSpec]) -> None:
-    """What a stream has at a server stays there when the query does not read it any more, or reads from elsewhere."""
+    """Warns of what servers still keep for streams that the query does not read any more, or reads from elsewhere."""
     last = {} if store.manifest is None else store.manifest.sources
     for said in abandoned(store.root, {name: source.offset for name, source in last.items()}, specs):
         logger.warning("%s", said)

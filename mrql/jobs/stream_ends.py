@@ -1,4 +1,4 @@
-"""Where a stream brings what it makes, opened: sinks, the quarantine, commits, and copies of what it has read."""
+"""The opened ends of a stream: sinks, the quarantine, commits, and copies of what it has read."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from mrql.version import __version__
 
 
 def must_be_apart(job: StreamJob) -> None:
-    """What a stream writes is told apart by where it is.
+    """Checks that all that a stream writes goes to different places.
 
-    Raises: UserError, naming the first directory that is to be two things.
+    Raises: UserError, naming the first directory that is named for two things.
     """
     named = [("--checkpoint", job.checkpoint), ("--quarantine", job.quarantine)]
     places = [(option, str(path.resolve())) for option, path in named if path is not None]
@@ -49,7 +49,7 @@ def must_be_apart(job: StreamJob) -> None:
 
 @attrs.frozen
 class StreamEnds:
-    """Where a stream brings what it makes: its answers, malformed rows, commits, and copies of what it has read."""
+    """Where a stream puts its answers, malformed rows, commits, and copies of what it has read."""
 
     sink: Several
     quarantine: Quarantine | None
@@ -60,7 +60,7 @@ class StreamEnds:
 def open_ends(
     job: StreamJob, store: Store | None, opened: ExitStack, outer: ExitStack, before: Loop | None
 ) -> StreamEnds:
-    """Opens the ends of a stream, and removes what a process that was cut off has left there."""
+    """Opens the ends of a stream, and removes what a process that was killed has left there."""
     with nullcontext() if store is None else store.told():
         sink = Several(tuple(_sinks(job, store, opened, _last_batch(store, before))))
         again = before is not None or (store is not None and store.manifest is not None)
@@ -78,12 +78,12 @@ def open_ends(
 
 
 def _last_batch(store: Store | None, before: Loop | None) -> int | None:
-    """The last batch that was put out, if any was; with a checkpoint that says it of each place."""
+    """The last batch that was put out, if any; None with a checkpoint, which knows it for each place."""
     return before.number - 1 if store is None and before is not None and before.number else None
 
 
 def _sinks(job: StreamJob, store: Store | None, opened: ExitStack, last: int | None) -> Iterator[Sink]:
-    """Where the answers go; what the sinks hold is given back with what is `opened`.
+    """The sinks of the answers, which are closed with `opened`.
 
     Raises: UserError where something is there already, and is not that of the checkpoint.
     """
@@ -105,7 +105,7 @@ def _sinks(job: StreamJob, store: Store | None, opened: ExitStack, last: int | N
 
 
 def _opening(job: StreamJob, store: Store | None, opened: ExitStack, last: int | None) -> Opening:
-    """What sinks are made for: without a checkpoint, a stream that begins, or goes on after its `last` batch."""
+    """What sinks need to know of the stream; without a checkpoint, it begins, or goes on after its `last` batch."""
     query, changes, format = job.query, job.changes, job.output_format
     if store is None:
 
@@ -137,7 +137,7 @@ def _last_batch_in(place: str, store: Store) -> int | None:
 
 
 def _copies(store: Store | None, opened: ExitStack) -> Copies:
-    """Where copies of the files that were read are kept: beside the states that are made of them."""
+    """Copies of the files that were read: in the checkpoint, or else in a temporary directory."""
     if store is None:
         return Copies(Path(opened.enter_context(TemporaryDirectory(prefix="mrql-"))))
     return Copies(store.root / COPIES, store.files)
@@ -146,7 +146,7 @@ def _copies(store: Store | None, opened: ExitStack) -> Copies:
 def _commits(
     job: StreamJob, store: Store, sink: Several, copies: Copies | None, running: Mapping[str, Adapted]
 ) -> Commits:
-    """The commits of a stream into a checkpoint; of one that does a batch again, some adapters are `running`.
+    """The commits of a stream into a checkpoint; when a batch is repeated, some adapters are `running`.
 
     Raises: UserError where changes would be put out that do not follow on those before.
     """
@@ -176,6 +176,6 @@ def _quarantine(directory: Path, store: Store | None, *, again: bool) -> Quarant
 
 
 def _clean(sink: Several, quarantine: Quarantine | None, files: DurableFiles) -> None:
-    """Removes what a process that was cut off has written aside."""
+    """Removes what a process that was killed has written aside."""
     for path in [*sink.hidden(), *([] if quarantine is None else quarantine.hidden())]:
         files.remove(path)

@@ -1,4 +1,4 @@
-"""What a stream is, as the command starts it: a query with its plan, an engine, and where all that comes of it goes."""
+"""A stream as the command starts it: a query with its plan, an engine, and where all of its output goes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Planned: TypeAlias = tuple[Program, CompiledExpression, Plan]
-"""A program, its streaming query, and how that is kept up to date."""
+"""A program, its streaming query, and the plan of that."""
 
 
 @attrs.frozen
@@ -36,23 +36,23 @@ class StreamJob:
     session: Callable[[], SparkSession]
     options: Options
     typed: Callable[[FoundRows], Planned]
-    """Makes the program, the query and its plan again, with other types of rows that were found."""
+    """Makes the program, the query and its plan again, with other inferred types of rows."""
     rows: FoundRows
-    """The types of rows that the three were made with."""
+    """The inferred types of rows that the three were made with."""
     outputs: tuple[Place, ...] = ()
     """Where the answers go; without any, to the console."""
     output_format: AnswerFormat = JSON
-    """What the files of a directory are."""
+    """The format of the files in an output directory."""
     as_json: bool = False
     quarantine: Path | None = None
     checkpoint: Path | None = None
     operation: Operation = Operation()
     rewritable: bool = False
-    """Whether files that were read may change; the plan has to be one that can take their rows back."""
+    """Whether files that were read may change; the plan has to be one that can delete their rows."""
     partitions: int | None = None
-    """In how many partitions Spark keeps a state; as many as can be worked on at once, unless said otherwise."""
+    """The number of partitions of a state on Spark; by default as many as can be worked on at once."""
     token: str = attrs.Factory(lambda: secrets.token_hex(16))
-    """What a stream without a checkpoint is known by to those that it writes to."""
+    """The id of a stream without a checkpoint, by which sinks recognize it."""
 
     @property
     def changes(self) -> bool:

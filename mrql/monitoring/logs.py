@@ -1,4 +1,4 @@
-"""What a stream has to say while it runs, through `logging`: loggers are named by module, below `mrql`."""
+"""The log of a running stream, through `logging`: loggers are named by module, below `mrql`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mrql.output.terminal import say
 LEVELS = ("debug", "info", "warning", "error")
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-"""A line where a level was asked for; otherwise it is the message alone."""
+"""The format of a line where a level was asked for; otherwise it is the message alone."""
 
 
 class StandardError(logging.Handler):
-    """Writes to what is standard error when a line is written. Where nobody reads that any more, what is done goes on
-    in silence: its answers go elsewhere."""
+    """Writes to standard error, as it is at the time of writing. If its reader is gone, the program goes on without a
+    log: its answers go elsewhere."""
 
     def emit(self, record: logging.LogRecord) -> None:
         record.msg, record.args = showable(record.getMessage()), None
@@ -31,7 +31,7 @@ class StandardError(logging.Handler):
 
 @contextmanager
 def logged(level: str | None) -> Iterator[None]:
-    """Writes what is logged from this level on to standard error, for the time of the block."""
+    """Writes the log from this level on to standard error, for the duration of the block."""
     logger, handler = logging.getLogger("mrql"), StandardError()
     if level is not None:
         handler.setFormatter(logging.Formatter(FORMAT))

@@ -1,6 +1,6 @@
 """The metrics of a stream: a line of JSON for each batch, and totals as OpenMetrics text.
 
-Both are made of one record, so that they cannot say different things.
+Both are made from the same record, so that they agree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def record_of(report: Report) -> dict[str, Any]:
-    """What is known of a batch, as JSON has it."""
+    """The record of a batch, as JSON."""
     measured = report.measured
     assert measured is not None
     phases = {phase.value: round(spent, 3) for phase, spent in report.milliseconds_of.items()}
@@ -47,7 +47,7 @@ def record_of(report: Report) -> dict[str, Any]:
 
 
 def _activity(activity: OperatorActivity) -> dict[str, Any]:
-    """What a batch was for an operator; what the engine does not know apart is null."""
+    """The activity of an operator in a batch; what the engine cannot attribute to it is null."""
     state, spent = activity.state, activity.milliseconds
     return {
         "rows_in": activity.rows_in,
@@ -59,7 +59,7 @@ def _activity(activity: OperatorActivity) -> dict[str, Any]:
 
 
 def _residual(residual: Residual) -> dict[str, Any]:
-    """How far loops that are carried over may be off; JSON has no infinite number."""
+    """The residual of a batch; infinite numbers, which JSON does not have, are null."""
     change, distance = (x if math.isfinite(x) else None for x in (residual.change, residual.distance))
     return {"change": change, "elements": residual.groups, "distance": distance}
 
@@ -68,7 +68,7 @@ def _residual(residual: Residual) -> dict[str, Any]:
 
 
 class MetricsFile:
-    """A file to which each batch adds a line; what is in it stays."""
+    """A file to which each batch adds a line; existing lines stay."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,7 +76,7 @@ class MetricsFile:
         self._end_the_last_line()
 
     def _end_the_last_line(self) -> None:
-        """A process that was killed may have left half of one."""
+        """Ends the last line, of which a process that was killed may have left only a part."""
         if self.file.seek(0, 2) > 0:
             self.file.seek(-1, 2)
             if self.file.read(1) != b"\n":
@@ -102,7 +102,7 @@ class MetricsFile:
 
 @attrs.frozen
 class Family:
-    """A metric of OpenMetrics: its name, its type, its unit, and what it is."""
+    """A metric of OpenMetrics: its name, type, help text, label and unit."""
 
     name: str
     kind: str
@@ -112,7 +112,7 @@ class Family:
 
 
 Samples = Mapping[str | None, float]
-"""By the value of the label; by None where there is none."""
+"""By the value of the label; by None where there is no label."""
 
 COUNTERS: dict[Family, Callable[[Mapping[str, Any]], Samples]] = {
     Family("mrql_batches", "counter", "Batches applied by this process."): lambda r: {None: 1},
@@ -128,7 +128,7 @@ COUNTERS: dict[Family, Callable[[Mapping[str, Any]], Samples]] = {
     ): lambda r: _of_operators(r, "rows_in"),
     Family("mrql_phase_seconds", "counter", "Time spent, by phase.", "phase", "seconds"): lambda r: _seconds(r),
 }
-"""What is added up over the batches."""
+"""The metrics that are added up over the batches, with their samples in a record."""
 
 GAUGES: dict[Family, Callable[[Mapping[str, Any]], Samples]] = {
     Family("mrql_batch", "gauge", "The number of the last batch."): lambda r: _one(r["batch"]),
@@ -152,7 +152,7 @@ GAUGES: dict[Family, Callable[[Mapping[str, Any]], Samples]] = {
         _off(r, "distance")
     ),
 }
-"""What is as it was after the last batch."""
+"""The metrics that are those of the last batch, with their samples in a record."""
 
 
 def _one(number: float | None) -> Samples:
@@ -178,7 +178,7 @@ def _of_operators(record: Mapping[str, Any], what: str) -> Samples:
 
 @attrs.define
 class Totals:
-    """What has been measured so far. It is added to by one thread and read by others."""
+    """The metrics so far. One thread adds to them, others read them."""
 
     samples: dict[Family, dict[str | None, float]] = attrs.Factory(
         lambda: {family: {None: 0} if family.name == "mrql_batches" else {} for family in (*COUNTERS, *GAUGES)}
@@ -196,7 +196,7 @@ class Totals:
                 self.samples[family] = dict(read(record))
 
     def text(self) -> str:
-        """All of it as OpenMetrics text."""
+        """All metrics as OpenMetrics text."""
         with self.lock:
             lines = [line for family, samples in self.samples.items() for line in _lines(family, samples)]
         return "".join(f"{line}\n" for line in [*lines, "# EOF"])
@@ -218,7 +218,7 @@ def _escaped(label: str) -> str:
 
 
 def _number(number: float) -> str:
-    """A number; one that adds up fractions is written without their rounding errors."""
+    """A number as text; a float is rounded to six decimals."""
     if isinstance(number, int):
         return str(number)
     return "+Inf" if math.isinf(number) else f"{number:.6f}"
@@ -249,7 +249,7 @@ class Endpoint:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nobody needs to read who has asked."""
+                """Requests are not logged."""
 
         try:
             self.server = ThreadingHTTPServer((LOOPBACK, port), Handler)
@@ -299,7 +299,7 @@ class Metrics:
         return self.file is not None or self.totals is not None
 
     def add(self, report: Report) -> None:
-        """Tells of a batch."""
+        """Adds a batch."""
         if not self.wanted:
             return
         record = record_of(report)

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @attrs.frozen
 class Operation:
-    """What is asked for."""
+    """How a stream is to be watched."""
 
     metrics: Path | None = None
     metrics_port: int | None = None
@@ -33,9 +33,9 @@ class Operation:
 
     @contextmanager
     def watched(self) -> Iterator[Watch]:
-        """Opens what a stream is watched with, for the time of the block.
+        """Opens what a stream is watched with, for the duration of the block.
 
-        Raises: OSError where the file of the metrics cannot be written, UserError where the port cannot be had.
+        Raises: OSError where the file of the metrics cannot be written, EngineError where the port cannot be had.
         """
         with contextlib.closing(Metrics.opened(self.metrics, self.metrics_port)) as metrics:
             if metrics.endpoint is not None:
@@ -46,18 +46,18 @@ class Operation:
 
 @attrs.frozen
 class Watch:
-    """Who is told of each batch."""
+    """The display and the metrics, which get the report of each batch."""
 
     display: Display
     metrics: Metrics
 
     @property
     def needs_sizes(self) -> bool:
-        """Whether anybody wants what has to be measured."""
+        """Whether the display or the metrics need what has to be measured."""
         return self.display.needs_sizes or self.metrics.wanted
 
     def tell(self, report: Report) -> None:
-        """Tells of a batch."""
+        """Shows a batch, and adds it to the metrics."""
         self.display.show(report)
         if report.kept_aside is not None:
             logger.warning("%s", report.kept_aside)

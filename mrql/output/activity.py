@@ -1,4 +1,4 @@
-"""What is going on while there is nothing to show yet: a line on a terminal, which goes away with the first answer."""
+"""Activity while there is nothing to show yet: a line on a terminal, which goes away with the first answer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ LOOKS_PER_SECOND = 4
 
 
 def can_show(console: Console) -> bool:
-    """Whether it is a terminal on which lines can be written again."""
+    """Whether a console is a terminal on which lines can be rewritten."""
     return console.is_terminal and not console.is_dumb_terminal
 
 
 class Activity:
-    """A line of standard error that says what is done, for how long it has been, and how far Spark is with it.
+    """A line on standard error that says what is being done, for how long, and how far Spark is with it.
 
-    It is shown from `begin` to `end`, and only where it `is_shown`; what is printed meanwhile stands above it.
+    It is shown from `begin` to `end`, and only where it `is_shown`; what is printed meanwhile appears above it.
     """
 
     def __init__(self, *, is_shown: bool) -> None:
@@ -50,7 +50,7 @@ class Activity:
     def begin(self, text: str) -> None:
         self.says(text)
         if self.is_shown:
-            # While Spark starts, what is written to standard error is kept back, so this is the terminal by itself.
+            # While Spark starts, output to standard error is held back, so this writes to the terminal directly.
             terminal = self._shown.enter_context(os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8"))
             live = Live(
                 console=Console(file=terminal),
@@ -62,12 +62,12 @@ class Activity:
             self._shown.enter_context(live)
 
     def end(self) -> None:
-        """Takes the line away; nothing is done where it is away already."""
+        """Removes the line, if it is there."""
         self._shown.close()
 
     @contextmanager
     def during(self, text: str) -> Iterator[None]:
-        """Shows the line for the time of the block."""
+        """Shows the line for the duration of the block."""
         self.begin(text)
         try:
             yield
@@ -75,7 +75,7 @@ class Activity:
             self.end()
 
     def started(self, session: Callable[[], SparkSession]) -> SparkSession:
-        """A session of Spark that is started while the line says so; then it says which stage Spark is in."""
+        """A session of Spark, which is started while the line says so; after that, the line has Spark's stage."""
         before = self.text
         self.says("starting Spark")
         spark = session()

@@ -20,7 +20,7 @@ from mrql.runtime.streaming.report import Report
 logger = logging.getLogger(__name__)
 
 SHOWN_BATCHES = 8
-"""So many batches are in the table."""
+"""The number of batches in the table."""
 
 COLUMNS = ("batch", "rows/s", "rows", "keys touched", "state rows", "state size", "files waiting", "ms")
 
@@ -39,14 +39,14 @@ class Display(Protocol):
 
     @property
     def needs_sizes(self) -> bool:
-        """Whether it shows what has to be measured for it."""
+        """Whether it shows sizes, which have to be measured."""
 
     def show(self, report: Report) -> None:
         """Shows a batch."""
 
 
 class Lines:
-    """A line for each batch, as the log has it."""
+    """A line for each batch, in the log."""
 
     needs_sizes = False
 
@@ -97,7 +97,7 @@ def display(*, plain: bool) -> Iterator[Display]:
     if plain or not can_show(console):
         yield Lines()
         return
-    # What goes to a file stays what it is; what goes to the same terminal is put above the table.
+    # Standard output is put above the table where it goes to a terminal, and is left alone where it goes to a file.
     live = Live(console=console, auto_refresh=False, redirect_stdout=sys.stdout.isatty())
     try:
         yield ProgressTable(live)

@@ -16,7 +16,7 @@ SHOWN_ROWS = 20
 
 
 class Printer(Console):
-    """Standard output. That nobody reads it any more is for the command to end with, as with what it prints plainly."""
+    """Standard output. A broken pipe is raised, so that the command ends with it as for plain prints."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError

@@ -1,4 +1,4 @@
-"""What the commands say on a terminal."""
+"""Output of the commands to a terminal."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PAGE_MAX_COLUMNS = 100
 
 
 def page_width() -> int:
-    """The columns of a page of text: those of the terminal, if it is one, but no more than are read well."""
+    """The width of a page of text: that of the terminal, if there is one, up to a readable maximum."""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else PAGE_MAX_COLUMNS
     return min(columns, PAGE_MAX_COLUMNS)
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Prints lines. Names of files and fields in them cannot move the cursor, ring, or turn a line round."""
+    """Prints lines, escaped: names of files and fields in them cannot move the cursor, ring, or reverse a line."""
     click.echo(escaped(text, "\n\t"), err=err)
 
 

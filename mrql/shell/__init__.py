@@ -2,5 +2,5 @@
 
 `session` knows what has been defined, and says what an input means; `interpreter` prints it, and has the commands
 that begin with a colon. Neither knows of a terminal: `prompt` is the terminal, `piped` what stands in its place where
-the input is a file or a pipe. `completion` says what a word may go on to.
+the input is a file or a pipe. `completion` finds the completions of a word.
 """

@@ -1,7 +1,7 @@
-"""What a word may go on to: keywords where the grammar has a use for them, names, functions, and fields after a `.`.
+"""The completions of a word: keywords where the grammar accepts them, names, functions, and fields after a `.`.
 
-The fields are those of the type of what stands before the dot. Names that a `from`, a `let`, a `group by` or parameters
-bind are known where their binding is written, before or behind the place, and what it is made of is right.
+The fields are those of the type of the expression before the dot. Names that a `from`, a `let`, a `group by` or
+parameters bind are known where their binding is written, before or after the cursor, and has no errors.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "_TYPE_DEF": ("type",),
     "_WHERE": ("where",),
 }
-"""The words of the grammar's terminals."""
+"""The keywords of each terminal of the grammar."""
 
 
 @attrs.frozen
 class Candidate:
-    """What may stand at a place, and what that is: its type, or its kind in a word."""
+    """A possible completion, and its type, or its kind in a word."""
 
     text: str
     about: str
@@ -93,7 +93,7 @@ class Completed:
 
 
 def completed(text: str, cursor: int, known: Definitions) -> Completed:
-    """What the word before the cursor may go on to, the nearest first."""
+    """The completions of the word before the cursor, the nearest first."""
     command = COMMAND.match(text)
     if command is None:
         return _in_text(text, cursor, 0, "program", known)
@@ -199,7 +199,7 @@ def _scope(place: CursorContext, known: Globals) -> Scope:
                 grouped, scope = True, _lifted(scope, outer)
             try:
                 scope = _with(rule, node, scope)
-            except (UserError, IllTyped):  # what it is made of is not right, or not there yet
+            except (UserError, IllTyped):  # its expression has errors, or is not written yet
                 continue
     return scope
 
@@ -215,7 +215,7 @@ def _lifted(scope: Scope, outer: Scope) -> Scope:
 
 
 def _with(rule: str, node: Any, scope: Scope) -> Scope:
-    """The scope with what a binder binds."""
+    """The scope, with the names that a binder binds."""
     match rule, node:
         case "generator", syntax.Generator(pattern, source):
             return _matched(pattern, element_type(as_collection(scope.translate(source))), scope)

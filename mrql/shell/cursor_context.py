@@ -1,7 +1,7 @@
 """What the parser knows of a place in a text that is still being written.
 
-A name that nobody would write is put at the place, and the parser goes as far as it can: what it would take at the
-place, what stands before it, and what binds names around it are then known, whether or not the rest is there.
+A marker is put at the place as a name, and the parser goes as far as it can. That shows which terminals it would accept
+at the place, what stands before it, and what binds names around it, whether or not the rest is written.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _WORD = re.compile(r"[^\W\d]\w*\Z")
 BINDERS = {"generator", "binding", "key", "function_parameter", "lambda_parameter"}
 """The rules that bind names."""
 SCOPES = {"select", "quantified", "let", "function", "untyped_lambda", "typed_lambda"}
-"""The rules that end what is bound inside them."""
+"""The rules that end the scope of what is bound inside them."""
 
 Part: TypeAlias = Tree[Token] | Token
 Level: TypeAlias = list[tuple[str, Any]]
-"""The rules that bind names, and what each has made; the keys of a group-by are the last."""
+"""Rules that bind names, each with the syntax that it was built to; the keys of a group-by are the last."""
 
 
 @attrs.frozen
@@ -39,25 +39,25 @@ class CursorContext:
     """A place in a text."""
 
     start: int
-    """Where the word begins that stands there."""
+    """Where the word at the place begins."""
     word: str
-    """As much of it as stands before the cursor."""
+    """The part of the word before the cursor."""
     accepted: frozenset[str]
     """The terminals of the grammar that could stand there."""
     before: tuple[Part, ...]
-    """What has been read before it, as far as it has been put together."""
+    """The stack of the parser before the place: what has been read, as far as it has been reduced."""
     around: tuple[Part, ...]
-    """What has been read in the end."""
+    """The stack of the parser at its end."""
     builder: TreeBuilder
 
     @property
     def signs(self) -> tuple[str, ...]:
-        """The two tokens before the place, the nearest last; nothing in the place of what is no token."""
+        """The types of the two tokens before the place, the nearest last; empty for what is no token."""
         return tuple(part.type if isinstance(part, Token) else "" for part in self.before[-2:])
 
     @property
     def names_a_field(self) -> bool:
-        """Whether the place follows the dot of a projection; that of a function is followed by an expression."""
+        """Whether the place follows the dot of a projection; after that of a function, an expression is accepted."""
         return self.signs[-1:] == ("_DOT",) and "_SELECT" not in self.accepted
 
     def projected(self) -> Any:
@@ -66,19 +66,19 @@ class CursorContext:
         return self._built(term) if isinstance(term, Tree) else None
 
     def levels(self) -> Iterator[Level]:
-        """What binds names that are known at the place, the outermost level first."""
+        """The binders of the names that are known at the place, the outermost level first."""
         inner: Sequence[Part] | None = self.around
         while inner is not None:
             trees, inner = self._level(inner)
             found = {rule: [tree for tree in trees if tree.data == rule] for rule in BINDERS}
-            # The keys of a group-by are known in front of the `from` and behind the keys, and not between them.
+            # The keys of a group-by are known before the `from` and after the keys, and not between them.
             begin = min(map(_start, found["generator"]), default=0)
             grouped = [key for key in found["key"] if not begin <= self.start < _end(key)]
             kept = [tree for tree in trees if tree.data != "key"] + (grouped if grouped == found["key"] else [])
             yield [(str(tree.data), node) for tree in kept if (node := self._built(tree)) is not None]
 
     def _level(self, level: Sequence[Part]) -> tuple[list[Tree[Token]], Sequence[Part] | None]:
-        """The binders of a level of scopes, and what is in the scope in it that holds the place."""
+        """The binders of a level of scopes, and the parts of the inner scope that holds the place."""
         binders: list[Tree[Token]] = []
         inner: Sequence[Part] | None = None
         waiting = list(reversed(level))
@@ -100,7 +100,7 @@ class CursorContext:
     def _built(self, tree: Tree[Token]) -> Any:
         try:
             return self.builder.build(tree)
-        except UserError:  # an XML literal, say, that is not right yet
+        except UserError:  # for example, an XML literal that is not complete yet
             return None
 
 
@@ -148,5 +148,5 @@ def _known(state: Any) -> tuple[frozenset[str], tuple[Part, ...]]:
 
 
 def _no_part(begin: int, end: int) -> NoReturn:
-    """XML literals are not looked into."""
+    """Raises: UserError, always: nothing is completed inside XML literals."""
     raise UserError("an expression in an XML literal")

@@ -1,4 +1,4 @@
-"""What a session has defined."""
+"""The definitions of a session."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ T = TypeVar("T")
 class Definitions(ProgramTranslator):
     """The names of a session. Each input is one unit: where something in it is in error, nothing of it is defined.
 
-    A name may be defined again. What is written from then on means the new one; a value that was made of the old one
-    stays what it was, while functions and macros look their names up where they are called.
+    A name may be defined again. Later inputs refer to the new definition; a value that was made of the old one stays
+    what it was, while functions and macros look their names up where they are called.
     """
 
     def __init__(self, base: Path, args: Sequence[str], max_steps: int, *, may_import: bool = True) -> None:
         super().__init__({}, base, args, max_steps, may_import=may_import, row_of=row_type, catalog=CATALOG)
         self.so_far = Program((), self.sources, self.stored)
-        """What is defined, by now and by later inputs; the expressions are not kept."""
+        """The program of all definitions so far, to which later inputs add theirs; it has no expressions."""
 
     def add(self, parse: Callable[[], syntax.Script]) -> tuple[CompiledExpression, ...]:
         """Defines what a program defines, and returns its expressions.
@@ -66,7 +66,7 @@ class Definitions(ProgramTranslator):
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Takes back at the end of the block what was defined in it."""
+        """Takes back, at the end of the block, what was defined in it."""
         tables = self._tables()
         before = [dict(table) for table in tables]
         try:
@@ -75,7 +75,7 @@ class Definitions(ProgramTranslator):
             _restore(tables, before)
 
     def statement(self, statement: syntax.Statement) -> None:
-        """One statement; the names that it defines are no longer what they were."""
+        """Processes one statement; the names that it defines replace earlier definitions."""
         if isinstance(statement, syntax.ValueDef) and isinstance(statement.expr, syntax.SourceExpr):
             # A source has the name of its definition, unless an older one is still in use under that name.
             self.globals.values.pop(statement.name, None)
@@ -88,7 +88,7 @@ class Definitions(ProgramTranslator):
             for table, old in zip(tables, before, strict=True)
         ]
         for name in set().union(*new):
-            # A type and a constructor of it may have one name.
+            # A type and a constructor of it may have the same name.
             self._replaced(name, [table for table, names in zip(tables, new, strict=True) if name not in names])
 
     def fresh(self, name: str, span: Span) -> None:
@@ -96,7 +96,7 @@ class Definitions(ProgramTranslator):
         self.globals.hide(name)
 
     def _replaced(self, name: str, others: Sequence[dict[str, Any]]) -> None:
-        """Takes a name out of the tables in which it has not been defined now."""
+        """Removes a name from the `others`, the tables in which it was not defined just now."""
         for table in others:
             table.pop(name, None)
         if self.stored.get(name) is not self.globals.values.get(name):
@@ -118,7 +118,7 @@ class Definitions(ProgramTranslator):
             raise
 
     def _forget_unused(self) -> None:
-        """Forgets the sources that nothing reads any more, and frees the names of variables that nothing has."""
+        """Drops the sources that nothing reads any more, and frees the names of variables that nothing uses."""
         known = self.globals
         terms = [*known.values.values(), *(query.term for query in self.queries)]
         terms += [found.fold.combine.body for found in known.aggregations.values()]
@@ -136,7 +136,7 @@ def _restore(tables: Sequence[dict[Any, Any]], contents: Sequence[dict[Any, Any]
 
 
 def _guarded(work: Callable[[], T]) -> T:
-    """What a piece of work gives, with room for deep texts.
+    """The result of `work`, which has room for deeply nested texts.
 
     Raises: UserError where even that does not suffice.
     """

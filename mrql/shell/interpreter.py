@@ -1,4 +1,4 @@
-"""What becomes of an input: statements are evaluated and their answers printed, and commands begin with a colon."""
+"""Executes inputs: statements are evaluated and their answers printed; commands begin with a colon."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Quit(Exception):
 
 @attrs.frozen
 class Command:
-    """A command: what it is given, and what it does, in words."""
+    """A command: its argument, and what it does, in words."""
 
     argument: str
     meaning: str
@@ -52,7 +52,7 @@ ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("help", "h", "usage"), "help"),
     **dict.fromkeys(("names", "tables", "ls"), "names"),
 }
-"""What is typed elsewhere, and the command here."""
+"""Commands of other shells, and the command here."""
 
 INTRODUCTION = """\
 A statement ends with `;`, or with an empty line. It may go on over several lines.
@@ -62,19 +62,19 @@ What is defined (`x = …;`, `type`, `function`, …) stays, and may be defined 
 
 @attrs.frozen
 class Interpreter:
-    """Gives inputs to a session and prints what comes of them: at most `rows` rows of an answer, or all."""
+    """Gives inputs to a session and prints the results: at most `rows` rows of an answer, or all."""
 
     session: Session
     console: Console
     as_json: bool = False
     rows: int | None = None
     _numbers: Iterator[int] = attrs.field(init=False, factory=lambda: itertools.count(1))
-    """Of the expressions that were answered, each of which has a directory for what is kept aside."""
+    """The numbers of the answered expressions, each of which has a directory for its malformed rows."""
 
     def submit(self, text: str) -> None:
-        """Does what an input says.
+        """Executes an input.
 
-        Raises: MrqlError where it is wrong or its data are, and Quit where it says so.
+        Raises: MrqlError where it is wrong or its data are, and Quit where it asks for that.
         """
         command = COMMAND.match(text)
         if command is None:
@@ -88,11 +88,11 @@ class Interpreter:
             try:
                 act(text, command.end())
             finally:
-                if len(transcript.text) == before:  # what is not read as a query is a line all the same
+                if len(transcript.text) == before:  # an input that was not parsed is recorded all the same
                     transcript.add(text)
 
     def _defined(self, text: str) -> tuple[CompiledExpression, ...]:
-        """Raises: UserError where the text is wrong; what is a command elsewhere says which it is here."""
+        """Raises: UserError where the text is wrong; for a command of another shell, it names the one here."""
         try:
             return self.session.define(text)
         except UnknownName as error:
@@ -115,7 +115,7 @@ class Interpreter:
     def _print(self, text: str) -> None:
         self.console.print(escaped(text, "\n\t"), markup=False, highlight=False, soft_wrap=True)
 
-    # --- the commands: what is given to them begins at an offset of the text ------------------------
+    # --- the commands: their arguments begin at an offset of the text -------------------------------
 
     def _type(self, text: str, begin: int) -> None:
         self._print(self.session.type_of(text, begin))

@@ -1,8 +1,8 @@
-"""Evaluation on Spark that Ctrl-C can reach.
+"""Evaluation on Spark that Ctrl-C can interrupt.
 
-A thread that waits for Spark hears nothing until Spark has answered: the connection that it would say "stop" on is the
-one that it waits on. So the queries have a thread of their own, and this one is free to be interrupted, and to cancel
-what Spark is doing.
+A thread that waits for Spark cannot react until Spark has answered: the connection on which it would cancel a job is
+the one on which it waits. So the queries have a thread of their own, and the calling thread is free to be interrupted,
+and to cancel the jobs of Spark.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class InterruptibleBatchJob:
-    """Evaluates on Spark in a thread of its own; a KeyboardInterrupt ends the jobs that run, and then comes through."""
+    """Evaluates on Spark in a thread of its own; a KeyboardInterrupt cancels the jobs that run, and is then raised."""
 
     def __init__(
         self, program: Program, start: Callable[[], SparkSession], quarantine: Quarantine | None = None
@@ -40,7 +40,7 @@ class InterruptibleBatchJob:
         self._in_thread(lambda: self._job.write(query))
 
     def close(self) -> None:
-        """Frees what is kept."""
+        """Frees the stored values, and ends the thread."""
         if self._spark is not None:
             self._in_thread(self._job.close)
         self._thread.shutdown()
@@ -58,7 +58,7 @@ class InterruptibleBatchJob:
             raise
 
     def _end(self, future: Future[T]) -> None:
-        """Waits until the work has ended, whose every job from now on is cancelled. What comes of it is not wanted."""
+        """Waits until the work has ended, while every job of Spark is cancelled. Its result is dropped."""
         while not future.done():
             with contextlib.suppress(KeyboardInterrupt):  # it is being ended already
                 if self._spark is not None:

@@ -11,7 +11,7 @@ from mrql.shell.statement_reader import is_finished
 def run_piped(lines: Iterable[str], interpreter: Interpreter) -> None:
     """Takes the inputs one after the other, each as soon as it has ended, up to the first that is in error.
 
-    What follows an error mostly needs what was in error, and whoever runs a script wants to know that it failed.
+    What follows an error mostly depends on the input in error, and a script should be seen to fail.
 
     Raises: MrqlError, that error.
     """
@@ -23,7 +23,7 @@ def run_piped(lines: Iterable[str], interpreter: Interpreter) -> None:
 
 
 def inputs(lines: Iterable[str]) -> Iterator[str]:
-    """The inputs that some lines hold; the last one ends with them, finished or not."""
+    """The inputs in some lines; the last input ends with the lines, finished or not."""
     text = ""
     for line in lines:
         text += line

@@ -26,7 +26,7 @@ CONTINUED = " ...> "
 
 
 def run_terminal(interpreter: Interpreter, history: Path | None) -> None:
-    """Reads inputs and has them answered until Ctrl-D or `:quit`; what is wrong with one ends nothing."""
+    """Reads inputs and has them answered until Ctrl-D or `:quit`; an error in one does not end the session."""
     reader: PromptSession[str] = PromptSession(
         PROMPT,
         multiline=True,
@@ -51,12 +51,12 @@ def run_terminal(interpreter: Interpreter, history: Path | None) -> None:
             say(str(error), err=True)
         except KeyboardInterrupt:
             say("interrupted", err=True)
-        except Exception:  # a fault of ours, shown as one; what has been defined is worth more than an end
+        except Exception:  # a fault of mrql is shown, but does not end the session and its definitions
             traceback.print_exc()
 
 
 def history_file() -> Path | None:
-    """Where this user's history is, by the custom of the system; None where there is no such place."""
+    """The file of this user's history, by the conventions of the system; None where there is no place for it."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA", "")
     else:
@@ -67,7 +67,7 @@ def history_file() -> Path | None:
 
 
 def _history(file: Path | None) -> History:
-    """What is kept in a file, or for this session only where no file can be written."""
+    """A history in a file, or for this session only where no file can be written."""
     if file is None:
         return InMemoryHistory()
     try:
@@ -83,7 +83,7 @@ def _keys() -> KeyBindings:
 
     @keys.add("enter")
     def _end_or_go_on(event: KeyPressEvent) -> None:
-        """Takes what is finished; begins a new line of what is not."""
+        """Accepts an input that is finished; begins a new line of one that is not."""
         buffer = event.current_buffer
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
             buffer.complete_state = None
@@ -94,7 +94,7 @@ def _keys() -> KeyBindings:
 
     @keys.add("escape", "enter")
     def _go_on(event: KeyPressEvent) -> None:
-        """A new line in any case."""
+        """Begins a new line in any case."""
         event.current_buffer.insert_text("\n")
 
     return keys

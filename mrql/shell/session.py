@@ -27,9 +27,10 @@ from mrql.translate.scope import Globals
 
 @attrs.define
 class Session:
-    """Statements are given to it one input after the other.
+    """A session, which is given statements one input after the other.
 
-    Expressions are evaluated by what `new_job` makes of the session's program, in which later definitions appear.
+    Expressions are evaluated by the job that `new_job` makes for the session's program, in which later definitions
+    appear.
     """
 
     base: Path = attrs.field(factory=Path)
@@ -39,7 +40,7 @@ class Session:
     quarantine: Quarantine | None = None
     may_import: bool = True
     trusted: bool = False
-    """Whether what is explained keeps nothing to look deletions up."""
+    """Whether deletions are trusted in plans that are explained: nothing is kept to look them up."""
     definitions: Definitions = attrs.field(init=False)
     transcript: Transcript = attrs.field(init=False, factory=lambda: Transcript("<shell>"))
     _job: BatchJob | None = attrs.field(init=False, default=None)
@@ -78,7 +79,7 @@ class Session:
         self._started().write(query)
 
     def type_of(self, text: str, begin: int = 0) -> str:
-        """The type of the expression that an input holds from an offset on; of a function, what it takes and gives.
+        """The type of the expression that an input has from an offset on; of a function, its signature.
 
         Raises: UserError where the expression is wrong.
         """
@@ -89,7 +90,7 @@ class Session:
             return type_name(self._expression(text, begin).type)
 
     def explain(self, text: str, begin: int = 0, width: int = 100) -> str:
-        """Every step from the expression that an input holds from an offset on, to the stages that keep it up to date.
+        """What is kept of the expression that an input has from an offset on, and what a batch costs, on one screen.
 
         Raises: UserError where the expression is wrong.
         """
@@ -99,7 +100,7 @@ class Session:
         return explain_summary(plan_query(query.term, plan_options(program, trusted=self.trusted)), width)
 
     def close(self) -> None:
-        """Frees what is kept for the session."""
+        """Frees what the job of the session keeps."""
         if self._job is not None:
             self._job.close()
 

@@ -24,7 +24,7 @@ def start(session: Session, engine: str, as_json: bool, rows: int | None) -> Non
     console = Printer()
     with contextlib.closing(session):
         if sys.stdin.isatty() and sys.stdout.isatty():
-            # What edits lines takes a sixth of a second to load, which a pipe does without.
+            # The line editor takes a sixth of a second to load, and a pipe does not need it.
             from mrql.shell.prompt import history_file, run_terminal
 
             console.print(f"mrql {__version__} {ENGINES[engine]}. `:help` says what there is.", highlight=False)

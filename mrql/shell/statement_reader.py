@@ -1,4 +1,4 @@
-"""Where an input ends, and where it stands in the text of the session."""
+"""Where an input ends, and its position in the text of the session."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mrql.parser.errors import Unfinished
 from mrql.parser.parser import parse_expression_at, parse_program
 
 COMMAND = re.compile(r"\s*:(\w*)\s*")
-"""The colon and the name of a command; what it is given begins behind it."""
+"""The colon and the name of a command; its argument begins after them."""
 
 TAKES_EXPRESSION = ("type", "explain")
 """The commands that are given an expression, which may go on over several lines."""
 
 
 def is_finished(text: str) -> bool:
-    """Whether an input is to be taken as it is, when a line of it has ended: the parser says whether more must come.
+    """Whether an input is finished at the end of a line: the parser says whether more must follow.
 
-    A text that is complete is taken when a `;` or an empty line ends it, as it could go on all the same. One that is
-    wrong is taken at once, and its error shown.
+    A text that is complete is finished when a `;` or an empty line ends it, as it could go on all the same. One that
+    is wrong is finished at once, so that its error is shown.
 
     >>> is_finished("select x"), is_finished("select x from x in S"), is_finished("select x from x in S;")
     (False, False, True)
@@ -59,9 +59,9 @@ def without_semicolon(text: str) -> str:
 
 @attrs.define
 class Transcript:
-    """All that has been typed. An input is read as the end of it, so that each place in the session is one of its own.
+    """All inputs so far. Each is parsed as the end of this text, so that each position in the session is unique.
 
-    An error of an expression may stand in a definition that was made long before; it is shown with the line of then.
+    An error of an expression may be in a definition from an earlier input; it is shown with the line of that.
     """
 
     name: str

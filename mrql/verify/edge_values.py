@@ -1,14 +1,14 @@
-"""Values that the query's own data do not have, but might: a history may follow rows in which some parts are replaced.
+"""Values that the query's own data do not have, but might: in a history, some parts of the rows may be replaced.
 
-What is tried, in turn, history by history:
+The histories have in turn:
 
 - the data as they are;
-- doubles far from zero and near each other, of which the differences are small;
-- doubles of very different sizes in one column, so that sums lose what is small;
-- what each type has at its ends: NaN and the infinities, −0.0, the least and the greatest numbers and dates, characters
-  that take four bytes, missing values, also of whole tuples and collections in a row.
+- doubles far from zero and near each other, whose differences are small;
+- doubles of very different sizes in one column, so that sums lose the small ones;
+- the extremes of each type: NaN and the infinities, −0.0, the least and the greatest numbers and dates, characters that
+  take four bytes, missing values, also of whole tuples and collections in a row.
 
-Columns are chosen at random, and the same values are put into all of them, so that rows still meet.
+Columns are chosen at random, and the same values are put into all of them, so that rows still join.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EdgeValues(Enum):
 
 
 NEAR = 1e8
-"""Beside this, the square of a number of some units is as much as rounding takes away."""
+"""The rounding error of the square of such a number is about as large as the square of a small one."""
 
 SIZES = (1.0, 1e12, 1e20, -1e37)
 
@@ -58,10 +58,10 @@ ENDS: Mapping[Type, Sequence[Value]] = {
 }
 
 WITH_PARTS = (ty.TupleType, ty.RecordType, ty.BagType, ty.ListType)
-"""The types of values that have parts of which we know the types."""
+"""The types of values that have parts of known types."""
 
 Replace: TypeAlias = Callable[[Value, Type, str], Value]
-"""A value in a row, its type and its column, and what takes its place; of a tuple or a collection, nothing may."""
+"""From a value in a row, its type and its column to its replacement, which is None or a value of the type."""
 
 
 def replaced(
@@ -79,7 +79,7 @@ def replaced(
 
 
 def _replacement(edges: EdgeValues, random: Random) -> Replace:
-    """What is put in the place of values, in columns that are chosen when one is first met."""
+    """The replacement of values, in columns that are chosen at random when they are first met."""
     chosen: dict[str, bool] = {}
 
     def is_chosen(column: str, share: float) -> bool:
@@ -111,7 +111,7 @@ def _ends(t: Type) -> Sequence[Value]:
 
 
 def _part(value: Value, t: Type, replace: Replace, column: str) -> Value:
-    """What takes the place of a value in a row."""
+    """The replacement of a value in a row, with its parts replaced too."""
     return _inside(replace(value, t, column), t, replace, column)
 
 

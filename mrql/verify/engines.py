@@ -1,4 +1,4 @@
-"""What is verified: a plan that is kept up to date, on Spark or in the reference semantics, batch by batch."""
+"""What is verified: a plan that is kept up to date batch by batch, on Spark or in the reference engine."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Incremental(Protocol):
     """A view of a query, empty at first."""
 
     def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
-        """Applies a batch and says how the answer changed; an answer that is no collection is a row of its own."""
+        """Applies a batch and returns the changes of the answer; an answer that is no collection is one row."""
 
     def answer(self) -> Value:
-        """The answer over all that was applied."""
+        """The answer over all batches applied so far."""
 
     def close(self) -> None:
         """Frees the state."""
@@ -39,7 +39,7 @@ Start: TypeAlias = Callable[[Plan, Mapping[str, Bag]], Incremental]
 
 
 class ReferenceIncremental:
-    """A view in the reference semantics."""
+    """A view in the reference engine."""
 
     def __init__(self, plan: Plan, tables: Mapping[str, Bag]) -> None:
         self.type = plan.answer.type
@@ -65,7 +65,7 @@ class ReferenceIncremental:
 
 
 def as_rows(answer: Value, t: ty.Type) -> ZSet:
-    """The rows of an answer: its elements, or the one that it is."""
+    """The rows of an answer: its elements, or itself where it is no collection."""
     return ZSet.of(answer if ty.is_collection(t) else [answer])
 
 

@@ -1,4 +1,4 @@
-"""Random histories: how the rows of a query's streams arrive, are taken out, and are put back."""
+"""Random histories: how the rows of a query's streams arrive, are deleted, and are inserted again."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mrql.algebra.values.values import Canonical, Value, canonical
 from mrql.verify.sample import atoms
 
 EMPTY = 0.15
-"""How likely a batch is to hold nothing."""
+"""The probability that a batch is empty."""
 
 EMPTIED = ("fill", "some large ones go", "large ones go", "clear", "small ones come")
-"""What the batches do by which all is emptied."""
+"""The batches, in order, of a history in which streams are emptied."""
 
 
 @attrs.frozen(order=True)
 class RowPlace:
-    """A row of the data, by its stream and its number there. Rows that are equal are told apart."""
+    """A row of the data, by its stream and its number there. Equal rows have different numbers."""
 
     stream: str
     number: int
@@ -30,20 +30,20 @@ class RowPlace:
 
 @attrs.frozen
 class Move:
-    """A row that comes (+1) or goes (−1)."""
+    """The insertion (+1) or deletion (−1) of a row."""
 
     row: RowPlace
     weight: int
 
 
 NOTHING = 1e-12
-"""A number is nothing beside one that is larger by this."""
+"""A number is negligible beside another if it is smaller than this part of that."""
 
 (NUMBER, *_) = canonical(0.0)
 
 Batch: TypeAlias = tuple[Move, ...]
 History: TypeAlias = tuple[Batch, ...]
-"""Batches in their order. A row comes and goes in turn, and comes first."""
+"""Batches in their order. Each row is inserted and deleted in turn, inserted first."""
 
 Data: TypeAlias = Mapping[str, Sequence[Value]]
 """The rows of the streams."""
@@ -65,8 +65,8 @@ def keys_of(data: Data, keyed: Mapping[str, RowKey]) -> KeyOf:
 
 
 def held(batches: Iterable[Batch], key_of: KeyOf = lambda row: None) -> frozenset[RowPlace]:
-    """The rows that are there after some batches. With a key, one that comes replaces the one that there is of it, and
-    one that goes takes that away, if there is one."""
+    """The rows that are present after some batches. With a key, an insertion replaces the row of its key, and a
+    deletion removes that row, if there is one."""
     present: dict[Hashable, RowPlace] = {}
     for batch in batches:
         for move in batch:
@@ -82,7 +82,7 @@ def held(batches: Iterable[Batch], key_of: KeyOf = lambda row: None) -> frozense
 
 
 def last_moves(batch: Batch, key_of: KeyOf) -> list[Move]:
-    """The moves of a batch without those of a key that another one follows: rows of a batch have no order."""
+    """The moves of a batch, of each key only the last one: rows of a batch have no order."""
     left: dict[Hashable, Move] = {}
     for number, move in enumerate(batch):
         key = key_of(move.row)
@@ -91,13 +91,13 @@ def last_moves(batch: Batch, key_of: KeyOf) -> list[Move]:
 
 
 def deal(data: Data, batches: int, deleting: frozenset[str], random: Random, *, emptied: bool = False) -> History:
-    """A random history of so many batches, after which all of the data is there.
+    """A random history of so many batches, after which all of the data is present.
 
-    From the streams in `deleting`, rows are taken out on the way and put back later: some at random, all that share
-    some value (so that a key vanishes and returns), or all that there are. Some batches are empty, others bring no
-    rows of a stream. If it is to be `emptied`, all rows are there at some time, then those with the largest numbers go,
-    in two steps, then all of those streams, and the others come back first, so that what is left of the largest is
-    seen.
+    Rows of the streams in `deleting` are deleted on the way and inserted again later: some at random, all that share
+    some value (so that a key vanishes and returns), or all that are present. Some batches are empty, others have no
+    rows of a stream. If streams are to be `emptied`, all rows are present at some time; then those with the largest
+    numbers are deleted, in two steps, then all rows of these streams; the others are inserted first, so that anything
+    left over from the largest is seen.
     """
     return _Dealer(data, deleting, random).history(batches, emptied=emptied and batches >= len(EMPTIED) + 1)
 
@@ -145,7 +145,7 @@ class _Dealer:
         return tuple(moves)
 
     def cleared(self, chosen: Callable[[list[RowPlace]], list[RowPlace]]) -> Batch:
-        """Takes out some of the rows, of those in the order of their numbers' size, in which they are to come back."""
+        """Deletes what `chosen` picks from the rows sorted by size; waiting rows, to come back, are then sorted too."""
         moves: list[Move] = []
         for name in self.data:
             if name in self.deleting:
@@ -160,7 +160,7 @@ class _Dealer:
         return [row for row in rows if self.random.random() < 0.5]
 
     def small(self, rows: Sequence[RowPlace]) -> int:
-        """How many of the rows, from the first, have numbers that are nothing beside the largest, or else a half."""
+        """The number of rows whose sizes are negligible beside the largest; half of the rows where there are none."""
         sizes = [self.size(row) for row in rows]
         return sum(size < NOTHING * max(sizes) for size in sizes) or math.ceil(len(rows) / 2)
 
@@ -168,7 +168,7 @@ class _Dealer:
         return _size(self.data[row.stream][row.number])
 
     def rest(self) -> Batch:
-        """The last batch: all that is not there."""
+        """A batch that inserts all rows that are not present."""
         return tuple(move for name in self.data for move in self.bring(name, len(self.waiting[name])))
 
     def bring(self, name: str, count: int) -> list[Move]:
@@ -184,7 +184,7 @@ class _Dealer:
         return [Move(row, -1) for row in gone]
 
     def chosen(self, name: str) -> list[RowPlace]:
-        """The rows to take out."""
+        """The rows to delete."""
         present = self.present[name]
         kind = self.random.random()
         if kind < 0.1:
@@ -197,6 +197,6 @@ class _Dealer:
 
 
 def _size(row: Value) -> float:
-    """The largest of the numbers in a row; what is no number is larger than all."""
+    """The largest absolute value of the numbers in a row; infinite where one is NaN."""
     numbers = [number for kind, *number in atoms(row) if kind == NUMBER]
     return max((math.inf if is_none else abs(float(number)) for is_none, number in numbers), default=0.0)

@@ -1,4 +1,4 @@
-"""A history replayed: after each batch, the incremental answer is held against an evaluation from scratch."""
+"""Replays a history: after each batch, the incremental answer is compared to an evaluation from scratch."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Failure:
 
 @attrs.frozen
 class NoValue:
-    """The query has no value for the rows that are there after a batch, or a view says that it does not know it well
-    enough any more, and so there is nothing to compare."""
+    """There is nothing to compare: the query has no value for the rows that are present after a batch, or a view
+    reports an error that is allowed then."""
 
     batch: int
     reason: str
@@ -69,7 +69,7 @@ class Oracle:
     data: Data
     tables: Mapping[str, Bag]
     rounding: Rounding
-    """What there is at first."""
+    """The rounding before the first batch."""
     keyed: Mapping[str, RowKey] = attrs.Factory(dict)
     """The streams whose rows replace each other."""
     known: dict[frozenset[RowPlace], tuple[Value, float] | UserError] = attrs.Factory(dict)
@@ -108,7 +108,7 @@ class Oracle:
         return self.answer(self.held([every]))[0]
 
     def held(self, batches: Iterable[Batch]) -> frozenset[RowPlace]:
-        """The rows that are there after some batches."""
+        """The rows that are present after some batches."""
         return held(batches, self.key_of)
 
     @property
@@ -161,7 +161,7 @@ class _Replay:
         return None
 
     def step(self, number: int, history: History) -> Outcome:
-        """The answer to nothing, or that after a batch."""
+        """Checks the answer after a batch, counted from 1; for 0, that over no data."""
         present = self.oracle.held(history[:number])
         try:
             expected, scale = self.oracle.answer(present)
@@ -198,13 +198,13 @@ class _Replay:
         return rows[1], rows[-1]
 
     def follows(self, before: ZSet, changes: ZSet) -> bool:
-        """Whether the old answer and its changes make the new answer; what they take away is there up to rounding."""
+        """Whether the old answer and its changes make the new answer; deleted rows are matched up to rounding."""
         after = as_rows(self.answer, self.type)
         return self.rounding.close(before.bag() + changes.positive(), after.bag() + changes.negative())
 
 
 def _fault(number: int, oracle: Oracle, present: frozenset[RowPlace], error: Exception) -> Outcome:
-    """A view that fails where the query has a value, also as it is written."""
+    """The outcome of an error in a view: a failure only where the query has a value, also as it is written."""
     try:
         expected, _ = oracle.answer(present)
     except UserError as reason:

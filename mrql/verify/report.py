@@ -31,7 +31,7 @@ def rows_used(sampler: Sampler) -> Iterator[str]:
 
 
 def render(verified: Verified, t: Type) -> Iterator[str]:
-    """The lines that say what came of one scenario."""
+    """The lines with the result of one scenario."""
     count = f"{verified.histories:,} histories, {verified.batches:,} batches"
     found = verified.counterexample
     if found is None:
@@ -94,7 +94,7 @@ def _side(title: str, *lines: str) -> Iterator[str]:
 
 
 def _marked(failure: Failure, t: Type) -> tuple[set[str], set[str]]:
-    """The rows of both sides that the other side has not, as they are shown."""
+    """For each side, its rows that the other side has not, as they are shown."""
     if not ty.is_collection(t):
         return set(), set()
     left, right = unmatched(Bag(failure.expected), Bag(failure.got), failure.near)
@@ -104,7 +104,7 @@ def _marked(failure: Failure, t: Type) -> tuple[set[str], set[str]]:
 def _lines(answer: Value, t: Type, marked: set[str]) -> Iterator[str]:
     """The rows of an answer, those that differ with a mark."""
     rows = [show_value(row) for row in answer] if ty.is_collection(t) else [show_value(answer)]
-    # What differs is not to be missing from a long answer; a list keeps its order.
+    # Rows that differ come first, so that they are not cut off from a long answer; a list keeps its order.
     shown = rows if isinstance(t, ty.ListType) else sorted(rows, key=lambda row: row not in marked)
     yield from (f"  {'!' if row in marked else ' '} {row}" for row in shown[:SHOWN_ROWS])
     if len(rows) > SHOWN_ROWS:
@@ -121,7 +121,7 @@ def _changes(changes: Bag) -> Iterator[str]:
 
 
 def document(verified: Verified) -> dict[str, Any]:
-    """What came of one scenario, as data that can be written as JSON."""
+    """The result of one scenario, as data that can be written as JSON."""
     found = verified.counterexample
     return {
         "scenario": verified.scenario.what,

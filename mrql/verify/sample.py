@@ -14,8 +14,8 @@ TRIED_MAX_TIMES = 8
 class Sampler:
     """Draws samples of some collections.
 
-    Rows that have a value in common with one that is taken already are preferred: of two large streams, rows that are
-    chosen blindly would hardly ever join, or be of one group.
+    Rows that have a value in common with one that is taken already are preferred: rows that are chosen at random from
+    two large streams would hardly ever join, or be in one group.
     """
 
     def __init__(self, data: Mapping[str, Sequence[Value]], most: int) -> None:

@@ -1,7 +1,7 @@
-"""Delta debugging: from a history that fails to a smallest one that still does.
+"""Delta debugging: from a history that fails to a smallest one that still fails.
 
-What is tried: to end it where it fails, to leave out a stream, some rows, a row's going and coming back, to
-join two batches into one. When none of these fails any more, the history is minimal: nothing single can be left out.
+It tries to end a history where it fails, to leave out a stream, some rows, or some moves of a row, and to join two
+batches into one. When none of these fails any more, the history is minimal: nothing single can be left out.
 
 Source: A. Zeller, R. Hildebrandt, *Simplifying and Isolating Failure-Inducing Input* (2002), for `without`.
 """
@@ -20,7 +20,7 @@ Fails: TypeAlias = Callable[[History], int | None]
 
 
 def shrink(history: History, fails: Fails) -> History:
-    """The smallest history that is found by leaving out parts of one that fails.
+    """The smallest history found by leaving out parts of one that fails.
 
     `fails` is asked once for each history that is tried.
     """
@@ -45,7 +45,7 @@ class _Shrinker:
                 return self.history
 
     def accepts(self, smaller: History) -> bool:
-        """Goes on with a history if it fails, up to where it does."""
+        """Goes on with a history if it fails, up to the batch where it fails."""
         failing = self.fails(smaller)
         if failing is None:
             return False
@@ -57,12 +57,12 @@ class _Shrinker:
         without(names, lambda gone: self.accepts(self.kept(lambda move: move.row.stream not in gone)))
 
     def rows(self) -> None:
-        """Leaves out rows, with all that happens to them."""
+        """Leaves out rows, with all of their moves."""
         rows = sorted({move.row for batch in self.history for move in batch})
         without(rows, lambda gone: self.accepts(self.kept(lambda move: move.row not in gone)))
 
     def returns(self) -> None:
-        """Leaves out that a row comes and goes, or goes and comes back: two moves of it that follow each other."""
+        """Leaves out two successive moves of a row: an insertion and its deletion, or the reverse."""
         self.each(lambda moves: ((at, at + 1) for at in range(len(moves) - 1)))
 
     def ends(self) -> None:
@@ -70,7 +70,7 @@ class _Shrinker:
         self.each(lambda moves: ((at,) for at in range(max(1, len(moves) - 1), len(moves))))
 
     def each(self, choices: Callable[[Sequence[tuple[int, int]]], Iterator[tuple[int, ...]]]) -> None:
-        """For each row, tries to leave out one of some choices of its moves after the other."""
+        """For each row, tries to leave out some choices of its moves, one after the other."""
         for row in sorted({move.row for batch in self.history for move in batch}):
             tried = True
             while tried:
@@ -78,11 +78,11 @@ class _Shrinker:
                 tried = any(self.accepts(self.left_out({moves[at] for at in choice})) for choice in choices(moves))
 
     def moves(self, row: RowPlace) -> list[tuple[int, int]]:
-        """Where a row comes or goes: the batch, and the place in it."""
+        """The moves of a row: for each the number of its batch, and its position there."""
         return [(n, at) for n, batch in enumerate(self.history) for at, move in enumerate(batch) if move.row == row]
 
     def joins(self) -> None:
-        """Makes one batch of two."""
+        """Joins successive batches into one."""
         at = 0
         while at < len(self.history) - 1:
             joined = (*self.history[:at], self.history[at] + self.history[at + 1], *self.history[at + 2 :])
@@ -99,7 +99,7 @@ class _Shrinker:
 
 
 def without(items: Sequence[T], accepts: Callable[[frozenset[T]], bool]) -> None:
-    """Leaves out as many of some items as `accepts` lets go: halves first, then smaller and smaller parts."""
+    """Leaves out as many of some items as `accepts` allows: first all, then halves, then smaller and smaller parts."""
     size = len(items)
     while size >= 1 and items:
         at = 0

@@ -1,8 +1,9 @@
 """`mrql verify`: does the incremental answer follow the data?
 
-The query's own data is dealt into random batches, with rows that are taken out and put back (`histories.py`). The query
-is kept up to date over them, and after each batch its answer, and how it changed, is held against an evaluation from
-scratch (`replay.py`). A history that goes wrong is made as small as it can be (`shrink.py`) and shown (`report.py`).
+The query's own data is dealt into random batches, with rows that are deleted and inserted again (`histories.py`). The
+query is kept up to date over them, and after each batch its answer, and how it changed, is compared to an evaluation
+from scratch (`replay.py`). A history that goes wrong is made as small as possible (`shrink.py`) and shown
+(`report.py`).
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ __all__ = ["Counterexample", "Sampler", "Scenario", "Verified", "VerifyOptions",
 
 
 IN_TURN = (EdgeValues.OWN, EdgeValues.NEAR, EdgeValues.SCATTERED, EdgeValues.ENDS)
-"""What the histories of a scenario have for values."""
+"""The kinds of values that the histories of a scenario have in turn."""
 
 TRIED_MAX_TIMES = 4
-"""So often edge values are drawn for which the query has a value."""
+"""How often edge values are drawn at most, until the query has a value for them."""
 
 
 @attrs.frozen
 class VerifyOptions:
     """How much is tried: `histories` of so many `batches` each, over `rows` rows of each source at most.
 
-    `seed` makes the samples and the histories what they are.
+    `seed` determines the samples and the histories.
     """
 
     seed: int
@@ -53,19 +54,19 @@ class VerifyOptions:
 
 @attrs.frozen
 class Scenario:
-    """From which streams rows are deleted: the plan is the one for that."""
+    """The streams from which rows are deleted; the plan is made for these deletions."""
 
     deleting: frozenset[str]
     what: str
     keyed: Mapping[str, RowKey] = attrs.Factory(dict)
-    """The streams whose rows replace each other, those of a later batch those of the ones before."""
+    """The streams whose rows replace each other by key, those of a later batch those of the earlier ones."""
     trusted: frozenset[str] = frozenset()
-    """Those of which it is not kept which rows there are, to look deletions up."""
+    """The streams whose rows are not kept, so that deletions are not looked up."""
 
 
 @attrs.frozen
 class Counterexample:
-    """A history that goes wrong, as small as it was made, and how; `found` is what it was at first."""
+    """A history that goes wrong, after shrinking, and how it fails; `found` is the history before shrinking."""
 
     data: Data
     history: History
@@ -83,9 +84,9 @@ class Verified:
     histories: int = 0
     batches: int = 0
     largest: int = 0
-    """How many rows the largest answer to all of a sample had."""
+    """The number of rows of the largest answer over all of a sample."""
     without_value: list[NoValue] = attrs.Factory(list)
-    """For histories that were not followed to their end, why."""
+    """Why histories of the query's own values were not followed to their end."""
     counterexample: Counterexample | None = None
 
 
@@ -95,12 +96,12 @@ def scenarios(
     keyed: Mapping[str, RowKey] | None = None,
     trusted: frozenset[str] = frozenset(),
 ) -> tuple[Scenario, ...]:
-    """What there is to verify of a query.
+    """The scenarios to verify for a query.
 
-    The plan of `mrql stream`, whose streams lose rows only where that is declared (`shrinking`), and the one for which
-    all of them may. Rows of streams that are `keyed` replace each other in both; a history has them in batches whose
-    order is that of the rows, whatever their versions are, so that each can be taken out and put back. Deletions of
-    streams that are `trusted` are so in both.
+    One has the plan of `mrql stream`, whose streams lose rows only where that is declared (`shrinking`); the other, the
+    plan for which all of them may. Rows of `keyed` streams replace each other in both: later batches replace earlier
+    ones, whatever the versions of rows, so that each can be deleted and inserted again. Deletions of `trusted` streams
+    are trusted in both.
     """
     streams = frozenset(stream_names(term))
     declared = streams & shrinking
@@ -118,7 +119,7 @@ def scenarios(
 
 
 def _trusted(trusted: frozenset[str], deleting: frozenset[str]) -> str:
-    """That deletions are not looked up, where some are not."""
+    """The words for deletions that are not looked up, if there are any."""
     if not trusted:
         return ""
     return ", trusted" if trusted == deleting else f", those of {_listed(trusted)} trusted"
@@ -192,7 +193,7 @@ class _Verifier:
             self.result.counterexample = self.smallest(history, outcome, oracle)
 
     def oracle(self, random: Random, edges: EdgeValues) -> Oracle:
-        """The query over a sample with edge values, or over its own where it has no value for those."""
+        """The query over a sample with edge values, or with its own values where it has no value for those."""
         rows = self.sampler.draw(random)
         if edges is not EdgeValues.OWN:
             types = {**self.plan.streams, **self.plan.tables}

@@ -1,4 +1,4 @@
-"""The commits of a stream: after each batch its states, its output and what it has consumed, together."""
+"""The commits of a stream: after each batch its states, its output and what it has consumed, atomically."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class States(Protocol):
     """The states of an engine."""
 
     def live(self) -> dict[str, LiveState]:
-        """The states as they are, by what they are known by."""
+        """The current states, by identity."""
 
 
 @attrs.define
@@ -47,11 +47,11 @@ class Commits:
     versions: Mapping[str, str]
     sink: Several
     copies: Copies | None = None
-    """Copies of the files that were read, where these may change."""
+    """Copies of the files that were read, if files may change."""
     quarantine: Path | None = None
     """The directory that malformed rows are kept in."""
     running: Mapping[str, Adapted] = attrs.Factory(dict)
-    """The adapters that are open, where a batch is done again, by the names of their streams."""
+    """The adapters that are open already when a batch is repeated, by the names of their streams."""
     identities: Identities = attrs.field(init=False)
     tables: Mapping[str, SavedSource] = attrs.field(init=False)
     """The static tables, as they were before they were read."""
@@ -73,16 +73,16 @@ class Commits:
 
     @property
     def query_has_changed(self) -> bool:
-        """Whether the query is another than that of the last commit."""
+        """Whether the query differs from that of the last commit."""
         return self.store.manifest is not None and self.store.manifest.query != self.identities.query
 
     @property
     def answer_is_due(self) -> bool:
-        """Whether there is an answer to put out without new rows: that of another query, or to another place."""
+        """Whether an answer is to be put out even without new rows: the query has changed, or a sink needs one."""
         return self.query_has_changed or (self.store.manifest is not None and self.sink.due)
 
     def directories(self) -> list[Watched]:
-        """The directories of the streams, with what is consumed of them."""
+        """What the streams are read from, with what was consumed of it."""
         specs = [attrs.evolve(self.specs[name], checkpoint=self.store.root) for name in self.plan.streams]
         return [
             directory
@@ -91,7 +91,7 @@ class Commits:
         ]
 
     def restored(self) -> Restored | None:
-        """What the checkpoint has for the query; None where it is a new one.
+        """What the checkpoint has for the query; None where the checkpoint is new.
 
         Raises: UserError where the checkpoint and the data do not belong together.
         """
@@ -104,11 +104,11 @@ class Commits:
     # --- a batch ------------------------------------------------------------------------------
 
     def prepare(self, number: int, answer: Answer) -> None:
-        """Puts the answer after a batch aside."""
+        """Prepares the output of a batch, which is not seen before the commit."""
         self.pending += self.sink.prepare(number, answer)
 
     def keep(self, quarantine: Quarantine, name: str) -> str | None:
-        """Puts malformed rows aside, to be kept with the batch; says so in one line."""
+        """Prepares malformed rows, to be kept with the commit of the batch; returns a message that says so."""
         prepared = quarantine.prepare(name, f"-{self.store.token}", self.store.files.write)
         if prepared is None:
             return None
@@ -117,7 +117,7 @@ class Commits:
         return said
 
     def commit(self, number: int, states: States, directories: Sequence[Watched]) -> None:
-        """Commits a batch whose answer was put aside, and puts it out."""
+        """Commits a batch whose output was prepared, and publishes that."""
         publications = tuple(publication.absolute() for one in self.pending for publication in one.publications)
         for publication in publications:
             self.store.files.sync_tree(publication.hidden)
@@ -156,18 +156,18 @@ class Commits:
         return tuple(dict.fromkeys((*before, str(self.quarantine.absolute()))))
 
     def told(self) -> AbstractContextManager[None]:
-        """Says of what goes wrong with files in a block which batch is committed."""
+        """Adds to errors with files in a block which batch is committed."""
         return self.store.told()
 
     def close(self) -> None:
-        """Leaves the checkpoint to others."""
+        """Releases the checkpoint."""
         self.store.close()
 
 
 def write_states(
     store: Store, live: Mapping[str, LiveState], before: Mapping[str, SavedState], batch: int
 ) -> dict[str, SavedState]:
-    """Writes what has changed of some states since they were `before`, and says what there is of them then."""
+    """Writes the changes of some states since they were saved as `before`; returns them as they are saved then."""
 
     def saved(identity: str, state: LiveState) -> SavedState:
         known = before[identity].tables if identity in before else {}
@@ -181,7 +181,7 @@ def write_states(
 
 
 def _written(store: Store, name: str, table: LiveTable, before: SavedTable | None, batch: int) -> SavedTable:
-    """A table with a run for what has changed, or with one for all of it, as the policy says."""
+    """A table with a new run for its changes, or with one run for all of it, as the policy says."""
     runs = () if before is None else before.runs
     if runs and not table.changed:
         return SavedTable(table.form, runs)
@@ -195,7 +195,7 @@ def _written(store: Store, name: str, table: LiveTable, before: SavedTable | Non
 
 
 def note_committed(live: Mapping[str, LiveState]) -> None:
-    """Tells the tables of states that they are committed as they are."""
+    """Tells the tables of states that their current contents are committed."""
     for state in live.values():
         for table in state.tables.values():
             table.committed(small=policy.is_small(table.rows))

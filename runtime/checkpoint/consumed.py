@@ -1,4 +1,4 @@
-"""What was consumed of sources: what a commit says of it, and how it is gone on from."""
+"""What was consumed of sources: how a commit records it, and how reading goes on from there."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def consumed(
     copies: Copies | None = None,
     running: Mapping[str, Adapted] | None = None,
 ) -> list[Watched]:
-    """What a stream is read from, with what a checkpoint says was read of it: that of its name and place. An adapter
-    that is `running` already, by the name of its stream, is not opened once more: a socket would not say again what it
-    has said.
+    """What a stream is read from, with what was read of it according to a checkpoint's entry of its name and place. An
+    adapter that is `running` already, by the name of its stream, is not opened again: a socket does not repeat what it
+    has sent.
 
     Raises: UserError where a list of files is damaged, or gone.
     """
@@ -56,7 +56,7 @@ def consumed(
 
 
 def files_read(root: Path, directory: SavedDirectory) -> dict[str, Seen]:
-    """All files of a directory that were read, in the order in which they were.
+    """All files of a directory that were read, in the order in which they were read.
 
     Raises: UserError where a list of them is damaged, or gone.
     """
@@ -64,17 +64,17 @@ def files_read(root: Path, directory: SavedDirectory) -> dict[str, Seen]:
     return {file.path: Seen(file.size, file.modified) for file in (*listed, *directory.files)}
 
 
-# --- what a commit says of it -------------------------------------------------------------------
+# --- how a commit records it --------------------------------------------------------------------
 
 
 @attrs.frozen
 class Consumed:
-    """Says what was consumed. What the last commit has of it in lists is not written again."""
+    """Records what was consumed. Files in lists of the last commit are not written again."""
 
     store: Store
 
     def streams(self, watched: Sequence[Watched]) -> dict[str, SavedSource]:
-        """What was consumed of the streams so far, by what they are read from."""
+        """What was consumed of the streams so far, by the names of the streams."""
         streams: dict[str, SavedSource] = {}
         for one in watched:
             name = one.spec.name
@@ -89,10 +89,10 @@ class Consumed:
         return streams
 
     def _directory(self, directory: Directory) -> SavedDirectory:
-        """The files of a directory that were read: those behind the ones that are in lists are new.
+        """The files of a directory that were read. Those in lists come first, so that all files after these are new.
 
-        A list that would name fewer files than a manifest may is none; and all are one, where the lists behind the
-        first one have as many as that (`policy.writes_whole`).
+        The new ones get a list where they are more than a manifest itself may name. That list has all files where, for
+        example, the lists after the first one have as many files as that (`policy.writes_whole`).
         """
         place, seen = place_of(directory.spec), directory.seen
         lists = () if directory.has_lost else self._lists(directory.spec.name, place, directory.weight)
@@ -113,19 +113,19 @@ class Consumed:
 
 
 def saved_files(seen: Mapping[str, Seen], start: int = 0) -> tuple[SavedFile, ...]:
-    """Files as a checkpoint notes them, from one of them on."""
+    """Files as a checkpoint records them, from the one at `start` on."""
     return tuple(SavedFile(path, file.size, file.modified) for path, file in islice(seen.items(), start, None))
 
 
 def static_tables(plan: Plan, specs: Mapping[str, SourceSpec]) -> dict[str, SavedSource]:
-    """The files of static tables as they are now: to be asked before they are read."""
+    """The files of static tables as they are now; to be called before they are read."""
     return {
         name: SavedSource(True, (_static(specs[name]),), noted_version(specs[name])) for name in sorted(plan.tables)
     }
 
 
 def noted_version(spec: SourceSpec) -> Offset:
-    """The version of a static table; one that the query says holds for that source only, and not for its place."""
+    """The version of a static table to record; one given by the query is marked, as it holds for that source only."""
     return spec.version if spec.version_found or spec.version is None else {"version": spec.version}
 
 

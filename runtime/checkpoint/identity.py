@@ -1,8 +1,8 @@
-"""What a state is known by: a hash of what it is, not of where it stands in a plan.
+"""The identity of a state: a hash of what it is, not of its position in a plan.
 
-Two stages have one hash when their terms differ in the names of bound variables at most, and what they read is the
-same: streams and tables by their declarations, stages below them by their hashes. So a state is found again after a
-change of the query that leaves it what it was.
+Two stages have the same hash if their terms differ at most in the names of bound variables, and they read the same:
+streams and tables are compared by their declarations, the stages below by their hashes. So a state is found again after
+a change of the query that does not affect it.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from mrql.runtime.checkpoint.notation import SOURCE, connector, written
 from mrql.runtime.checkpoint.places import known_address
 
 IDENTITY_DIGITS = 16
-"""So many hexadecimal digits of a hash are its name."""
+"""The number of hexadecimal digits of a hash that make an identity."""
 
 
 @attrs.frozen
 class Identities:
-    """What the states of a plan are known by."""
+    """The identities of the states of a plan."""
 
     stages: Mapping[str, str]
     """By the name of a stage."""
     ledgers: Mapping[str, str]
-    """By the name of a stream whose deletions are looked up, or whose rows replace others, or of one that a loop
-    feeds."""
+    """By the name of a stream whose deletions are looked up, whose rows replace others, that a loop feeds, or of which
+    changes are withheld."""
     query: str
-    """The query as a whole: its states and the answer over them."""
+    """Of the query as a whole: its states and the answer over them."""
 
 
 def identities(
     plan: Plan, specs: Mapping[str, SourceSpec], address: Callable[[SourceSpec], str] = known_address
 ) -> Identities:
-    """What the states of a plan over some sources are known by; of an adapter's `address` that says what counts."""
+    """The identities of a plan's states; `address` gives the part of an adapter's address that counts."""
     known = _Known({name: source_identity(spec, address) for name, spec in specs.items()}, {})
     kinds = {name: "keyed" if name in plan.keyed else "ledger" for name in sorted(plan.noted)}
     ledgers = {name: _digest(kind, known.named(name)) for name, kind in kinds.items()}
     for name, loop in plan.loops:
         known.sources[name] = _digest("loop", known.text(loop))
     for carried in plan.feedbacks:
-        # Its stages are known by the whole loop: what they hold depends on how it came about.
+        # Its stages are identified by the whole loop: their contents depend on how its value came about.
         text = known.text(carried.loop)
         for i, part in enumerate(carried.parts):
             known.sources[part.fed.name] = ledgers[part.fed.name] = _digest("carried", text, str(i))
@@ -72,9 +72,9 @@ def identities(
 
 
 def source_identity(spec: SourceSpec, address: Callable[[SourceSpec], str] = known_address) -> str:
-    """What a source is known by: all that is declared of it, with the place where its files are.
+    """The identity of a source: its whole declaration, with the absolute place of its files.
 
-    An option that is not used is no part of it (`notation.SOURCE`).
+    An option that is not used is not part of it (`notation.SOURCE`).
     """
     placed = attrs.evolve(spec, adapter=connector(spec.adapter))
     if spec.adapter is None or spec.versioned:
@@ -90,17 +90,17 @@ def source_identity(spec: SourceSpec, address: Callable[[SourceSpec], str] = kno
 
 
 def reading_of(spec: SourceSpec) -> str:
-    """In which way the files of a source are read, on which it depends of which type their rows are found to be."""
+    """The way in which the files of a source are read, on which the type inferred for their rows depends."""
     values = ((name, getattr(spec, name), SOURCE[name][1]) for name in READING)
     return " ".join(f"{name}={written(value)}" for name, value, unused in values if value != unused)
 
 
 READING = ("format", "delimiter", "header", "missing_columns", "multiline", "tags", "tagged", "truncate_timestamps")
-"""What is said of a source before the type of its rows is found."""
+"""The attributes of a source that are known before the type of its rows is inferred."""
 
 
 def _derived_digest(derived: DerivedStream, known: _Known) -> str:
-    """What a derived stream is known by; what is withheld of one depends on the threshold."""
+    """The identity of a derived stream, with its threshold, on which the withheld changes depend."""
     threshold = derived.threshold
     residual = [written(threshold.relative), written(threshold.absolute)] if threshold.is_given else []
     return _digest("derived", known.text(derived.term), *residual)
@@ -108,13 +108,13 @@ def _derived_digest(derived: DerivedStream, known: _Known) -> str:
 
 @attrs.frozen
 class _Known:
-    """What is known of what a term names: its sources, streams and tables, and the stages whose states it reads."""
+    """The identities of what a term names: its sources, streams and tables, and the stages whose states it reads."""
 
     sources: dict[str, str]
     stages: dict[str, str]
 
     def text(self, term: Term) -> str:
-        """A term with what it reads by its hash, and bound variables by their order; its places are no part of it."""
+        """A term as text, with what it reads by identity and bound variables by their order; without positions."""
 
         def named(part: Term) -> Term:
             if isinstance(part, Stream):
@@ -128,13 +128,13 @@ class _Known:
         return "\n".join([written(normal_names(named(substitute(term, states)))), *functions])
 
     def named(self, label: str) -> str:
-        """The name of a stream, or of one of its occurrences, by its hash."""
+        """The name of a stream, or of one of its occurrences, with the stream's identity in place of its name."""
         stream, mark, number = label.partition(MARK)
         return self.sources.get(stream, stream) + mark + number
 
 
 def _texts(stage: Stage, recursive: DerivedStream | None, known: _Known) -> list[str]:
-    """What a stage is; where it reads what is made from itself, that is known by what makes it."""
+    """The texts that identify a stage; a stream that is made from the stage itself is identified by its term."""
     if recursive is None:
         return _stage_texts(stage, known)
     inside = _Known({**known.sources, recursive.name: "what is made of it"}, {**known.stages, stage.name: "itself"})

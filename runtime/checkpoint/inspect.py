@@ -1,4 +1,4 @@
-"""A checkpoint looked at, checked and compacted, without the query that has written it."""
+"""Reads, checks and compacts a checkpoint without the query that has written it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.sources.file_archive import Copies
 
 Write = Callable[[Path], dict[str, int]]
-"""Fills the directory of a run, and says how many rows each file has."""
+"""Fills the directory of a run, and returns the number of rows of each file."""
 
 
 NAMED_BY_A_STREAM = "a checkpoint is the directory that `mrql stream --checkpoint DIR`, or a view, keeps its states in"
 
 
 def committed(root: Path) -> Manifest:
-    """What a checkpoint has committed last.
+    """The manifest that a checkpoint has committed last.
 
     Raises: UserError where there is none, or it cannot be read.
     """
@@ -39,7 +39,7 @@ def committed(root: Path) -> Manifest:
 
 
 def faults(root: Path, manifest: Manifest) -> Iterator[str]:
-    """What is wrong with the files that a manifest names; nothing where each is there as it was written."""
+    """The faults of the files that a manifest names, and of copies; none where each is as it was written."""
     named: list[tuple[Path, WrittenFile]] = [(root / run.path, file) for run in manifest.runs() for file in run.files]
     named += [(root / READ, part) for part in manifest.lists()]
     for path, fault in digests.faults(named):
@@ -96,5 +96,5 @@ def compact(store: Store, manifest: Manifest, writer: Callable[[SavedTable], Wri
 
 
 def reference_writer(root: Path, files: DurableFiles) -> Callable[[SavedTable], Write]:
-    """Writes all of a table of the reference engine."""
+    """A writer of whole tables of the reference engine."""
     return lambda table: lambda directory: write_lines(read_lines(table, root), directory, files)

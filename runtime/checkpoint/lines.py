@@ -1,4 +1,4 @@
-"""Tables as lines of JSON, `[key, value]`, or `[key]` where a key is gone."""
+"""Tables as lines of JSON, `[key, value]`, or `[key]` for a deleted key."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mrql.runtime.checkpoint.manifest import SavedTable, read_written
 from mrql.runtime.files.durable import DurableFiles
 
 Lines: TypeAlias = dict[str, str]
-"""A table as text: by the key's text the value's."""
+"""A table as text: the texts of the values by those of the keys."""
 
 
 FILE = "part-00000.jsonl"
 
 
 def read_lines(table: SavedTable, root: Path) -> Lines:
-    """What the runs of a table say together.
+    """The contents of a table, from all of its runs.
 
     Raises: UserError at a file that is not what was written.
     """
@@ -53,7 +53,7 @@ def text(plain: Any) -> str:
 
 @attrs.define
 class TextTable:
-    """A table of a running view, beside what was last committed of it."""
+    """A table of a running view, with its contents as last committed."""
 
     now: Lines
     before: Lines | None

@@ -1,4 +1,4 @@
-"""What a commit asks of the states of an engine, whichever it is."""
+"""The states of an engine, of any kind, as a commit sees them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class LiveTable(Protocol):
 
     @property
     def form(self) -> Mapping[str, Any]:
-        """What has to be known to read it again."""
+        """What is needed to read it again."""
 
     @property
     def rows(self) -> int:
-        """How many rows it has, about."""
+        """The approximate number of its rows."""
 
     @property
     def changed(self) -> bool:
@@ -31,15 +31,15 @@ class LiveTable(Protocol):
         """Whether its change can be written by itself."""
 
     def write(self, directory: Path, files: DurableFiles, *, whole: bool) -> dict[str, int]:
-        """Writes all of it, or its change, into a new directory; says how many rows each file has."""
+        """Writes all of it, or its change, into a new directory; returns the number of rows of each file."""
 
     def committed(self, *, small: bool) -> None:
-        """Notes that what it holds is committed. The next change of a `small` one will not be asked for by itself."""
+        """Notes that its contents are committed. The next change of a `small` table will not be written by itself."""
 
 
 @attrs.frozen
 class LiveState:
-    """The state of a stage, or the rows of a stream that can lose some."""
+    """The state of a stage, or the kept rows of a stream."""
 
     name: str
     form: Mapping[str, Any]

@@ -1,6 +1,6 @@
-"""Manifests: what a checkpoint consists of after a batch. The one that is renamed into place commits the batch.
+"""Manifests: the contents of a checkpoint after a batch. Renaming a manifest into place commits the batch.
 
-A manifest is JSON, which begins with a checksum of all that comes behind it. Paths of runs are relative to the
+A manifest is JSON that begins with a checksum of everything after it. Paths of runs are relative to the
 checkpoint, all others absolute.
 """
 
@@ -21,7 +21,7 @@ from mrql.runtime.files.digests import WrittenFile, digest, fault_of
 from mrql.runtime.files.durable import Publication
 
 STATES_FORMAT = 5
-"""The version of how states lie in a checkpoint. It is a part of what a state is known by."""
+"""The version of the format of states in a checkpoint. It is part of the identity of a state."""
 FORMAT = 6
 """The version of manifests. Those of version 5 have no lists of files."""
 READ_FORMATS = (5, FORMAT)
@@ -38,7 +38,7 @@ class RunFile(WrittenFile):
 
 @attrs.frozen
 class SavedRun:
-    """Some rows of a table in a directory of their own, named by the batch that has written them."""
+    """Some rows of a table in a directory of their own, and the batch that has written them."""
 
     path: str
     batch: int
@@ -55,7 +55,7 @@ class SavedRun:
 
 @attrs.frozen
 class SavedTable:
-    """A table as its runs, oldest first. What `form` says, the engine knows."""
+    """A table as its runs, oldest first. The meaning of `form` is up to the engine."""
 
     form: Mapping[str, Json]
     runs: tuple[SavedRun, ...]
@@ -67,7 +67,7 @@ class SavedTable:
 
 @attrs.frozen
 class SavedState:
-    """What is kept of a stage, or of a stream that can lose rows: tables by name."""
+    """What is kept of a stage or a stream: tables by name."""
 
     name: str
     form: Mapping[str, Json]
@@ -85,11 +85,11 @@ class SavedFile:
 
 @attrs.frozen
 class FileList(WrittenFile):
-    """A file in the checkpoint that names some of the files that were read. Where there are many, a commit writes the
-    new ones alone."""
+    """A file in the checkpoint that names some of the files that were read. Where there are many, a commit writes only
+    the new ones."""
 
     count: int
-    """How many it names."""
+    """The number of files that it names."""
 
 
 @attrs.frozen
@@ -104,15 +104,15 @@ class SavedDirectory:
 
 @attrs.frozen
 class SavedSource:
-    """What was read of a source; of a static one, all of it. What an adapter reads has an offset."""
+    """What was read of a source; of a static one, all of it. A source that an adapter reads has an offset."""
 
     static: bool
     directories: tuple[SavedDirectory, ...]
     offset: Json = None
     row: str | None = None
-    """The type of its rows, where that was found in them, with what was left out of it."""
+    """The type of its rows, where that was inferred, with what was left out of it."""
     reading: str | None = None
-    """In which way its files were read when the type was found (`reading_of`)."""
+    """The way in which its files were read when the type was inferred (`reading_of`)."""
 
     @property
     def is_handed_over(self) -> bool:
@@ -121,12 +121,12 @@ class SavedSource:
 
 
 HANDED_OVER = "dataframe"
-"""What stands in the place of a directory where a program hands rows over: of a static table with their digest."""
+"""Stands in place of a directory where a program hands rows over; for a static table, followed by their digest."""
 
 
 @attrs.frozen
 class Manifest:
-    """A commit: the batch that it is of, and what is there after it."""
+    """A commit: its batch, and the contents of the checkpoint after it."""
 
     commit: int
     batch: int
@@ -136,16 +136,16 @@ class Manifest:
     sources: Mapping[str, SavedSource]
     states: Mapping[str, SavedState]
     stream: str
-    """What the stream is known by, over all of its commits, to those that it writes to."""
+    """The id of the stream, the same in all of its commits, by which sinks recognize it."""
     outputs: tuple[str, ...] = ()
-    """The places that its answers go to."""
+    """The places that the answers go to."""
     publications: tuple[Publication, ...] = ()
     quarantines: tuple[str, ...] | None = None
     """The directories that malformed rows were kept in, up to now; None where the version that wrote it did not say."""
 
     @property
     def name(self) -> str:
-        """The file that it lies in."""
+        """The name of its file."""
         return manifest_name(self.commit)
 
     def tables(self) -> Iterator[tuple[SavedState, str, SavedTable]]:
@@ -173,7 +173,7 @@ class Manifest:
 
 
 def manifest_name(commit: int) -> str:
-    """The file that the manifest of a commit lies in."""
+    """The name of the file of a commit's manifest."""
     return f"manifest-{commit:08d}.json"
 
 
@@ -184,7 +184,7 @@ def _plain(owner: object, field: attrs.Attribute[Json], value: Json) -> Json:
 
 
 def _listed(files: Iterable[SavedFile]) -> dict[str, list[str]]:
-    """The files of each directory, a line for each."""
+    """The files by directory, a line for each file."""
     found: dict[str, list[str]] = {}
     for file in files:
         directory, name = os.path.split(file.path)
@@ -215,7 +215,7 @@ def read_list(path: Path, written: FileList) -> Iterator[SavedFile]:
 
 
 def read_written(path: Path, written: WrittenFile) -> bytes:
-    """What is in a file of a checkpoint.
+    """The content of a file of a checkpoint.
 
     Raises: UserError where it is not what was written.
     """
@@ -226,11 +226,11 @@ def read_written(path: Path, written: WrittenFile) -> bytes:
 
 
 HEAD = re.compile(rb'\{\n "sha256": "([0-9a-f]{64})",\n')
-"""How a manifest begins; the checksum is that of each byte behind this."""
+"""The beginning of a manifest; the checksum is that of all bytes after it."""
 
 
 def read_manifest(file: Path) -> Manifest:
-    """A manifest that was written.
+    """Reads a manifest.
 
     Raises: UserError where it is damaged, or of a version that is not read here.
     """

@@ -1,8 +1,7 @@
-"""Terms, types, monoids and plain values as text that a state can be known by.
+"""Terms, types, monoids and plain values as text, of which the identities of states are digests.
 
-The text says what a thing is under names that are written down here: a class, a field or a module may be called
-otherwise one day, and what is known by a digest of the text is still known. A name here never changes, and a class that
-a digest is made of and that is not here is a fault.
+The text uses the names that are listed here, not those of the code: a class, a field or a module can be renamed without
+a change of the digests. A name here never changes, and a class that occurs in a digest and is not here is a fault.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from mrql.algebra.values.values import Bag, Document, Record
 
 @attrs.frozen
 class Named:
-    """How the values of a class are written: a name, and those of their fields that say what they are."""
+    """How the values of a class are written: a name, and the fields that identify a value."""
 
     name: str
     fields: Mapping[str, str]
-    """The attributes by the names that they are written under."""
+    """The attributes, by the names under which they are written."""
 
 
 def _named(name: str, *fields: str, **attributes: str) -> Named:
@@ -96,7 +95,7 @@ CLASSES: Mapping[type, Named] = {
     mo.Keyed: _named("Keyed", "value"),
     mo.Invariant: _named("Invariant"),
     mo.Fold: _named("Fold", "name", "combine", "zero", "type"),
-    # functions; what those of a query do is told apart by a digest of their own
+    # functions; the bodies of a query's own functions have digests of their own
     fn.Function: _named("Function", "name"),
     PythonFunction: _named("PythonFunction", "name"),
     Recursive: _named("Recursive", "name"),
@@ -109,10 +108,10 @@ CLASSES: Mapping[type, Named] = {
     RowKey: _named("RowKey", "fields", "version"),
     Envelope: _named("Envelope", "name"),
 }
-"""The classes that digests are made of."""
+"""The classes that occur in digests."""
 
 ENUMS: Mapping[type[Enum], str] = {ty.Kind: "Kind"}
-"""The enumerations in them."""
+"""The enumerations that occur in digests."""
 
 
 SOURCE: Mapping[str, tuple[str, Any]] = {
@@ -139,18 +138,18 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "timestamp_formats": ("texts.timestamp_formats", ()),
     "locale": ("texts.locale", None),
 }
-"""The fields of a source, and with which value each is not written: a state stays what it is when sources learn another
-option."""
+"""The fields of a source: for each, its attribute and the value for which it is not written, so that a new option of
+sources does not change identities."""
 
 CONNECTORS: Mapping[str | None, str] = {
     "postgresql": "mrql.postgresql.source:PostgresTable",
     "socket": "mrql.runtime.socket:SocketLines",
 }
-"""What the connectors of the package are written as: the modules that they were in at first."""
+"""The written forms of the connectors of the package: the modules that they were in at first."""
 
 
 def connector(adapter: str | None) -> str | None:
-    """What reads a source, as it is written."""
+    """The written form of an adapter."""
     return CONNECTORS.get(adapter, adapter)
 
 

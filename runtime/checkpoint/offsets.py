@@ -1,11 +1,11 @@
-"""How far a view has been given what it is made of: an offset for each stream, said by whoever feeds it.
+"""How far a view has been fed: an offset for each stream, given by the program that feeds it.
 
-An offset is any value of JSON. By it a batch is known that is given once more, as `foreachBatch` does after a crash:
+An offset is any value of JSON. It identifies a batch that is given again, as `foreachBatch` does after a crash:
 
 - a *number*, such as that of a batch, when it is no larger than the last one of its stream;
 - the *batch of a streaming query*, `{"queryId": …, "batchId": …}`, when its number is no larger than the last one of
   the same query. The batches of a query have consecutive numbers from 0 on: one that is missing is an error;
-- any *other* value when it is the last one.
+- any *other* value when it equals the last one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OffsetKind(Enum):
 
 
 QUERY_ID, BATCH_ID = "queryId", "batchId"
-"""What Spark calls the parts of the offset of a streaming query in its progress."""
+"""The names of the parts of the offset of a streaming query, as in Spark's progress."""
 
 
 def batch_of_query(query: str, batch: int) -> Json:
@@ -37,7 +37,7 @@ def batch_of_query(query: str, batch: int) -> Json:
 
 
 def fed_by(query: str, last: Mapping[str, Json]) -> set[str]:
-    """The streams that were fed by a streaming query, by the `last` offset of each."""
+    """The streams that were fed by a streaming query, according to the `last` offset of each."""
     return {name for name, offset in last.items() if isinstance(offset, dict) and offset.get(QUERY_ID) == query}
 
 
@@ -60,7 +60,7 @@ def kind_of_offset(offset: Json) -> OffsetKind:
 
 
 def as_json(offset: Any) -> Json:
-    """An offset as it is read back: a tuple is a list then.
+    """An offset as it is read back: a tuple becomes a list.
 
     Raises: UserError where it is no value of JSON.
     """
@@ -71,15 +71,15 @@ def as_json(offset: Any) -> Json:
 
 
 def is_due(offset: Json, streams: Collection[str], last: Mapping[str, Json]) -> bool:
-    """Whether a batch of some streams is to be applied: it was not, by what is the `last` offset of each.
+    """Whether a batch of some streams is still to be applied, according to the `last` offset of each.
 
-    Raises: UserError where it was for some of them only, or its offset is of another kind than the last one.
+    Raises: UserError where it was applied for some of them only, or its offset is of another kind than the last one.
     """
     if not streams:
         raise UserError("an offset is that of streams, and none is named", hint="name those that have no rows, too")
     asked = sorted(streams)
     if kind_of_offset(offset) is OffsetKind.BATCH:
-        # A batch of a query is one: a stream of which it has the first rows only now was at none of those before.
+        # A batch of a query is one whole: a stream without an offset had no part in the batches before.
         asked = [name for name in asked if name in last] or asked
     known = {name: is_behind(offset, last.get(name), name) for name in asked}
     if len({*known.values()}) > 1:
@@ -90,7 +90,7 @@ def is_due(offset: Json, streams: Collection[str], last: Mapping[str, Json]) -> 
 
 
 def is_behind(offset: Json, last: Json | None, stream: str) -> bool:
-    """Whether an offset is that of a batch that was applied, by the last one of its stream, if it has one.
+    """Whether the batch of an offset was applied already, according to the last offset of its stream, if any.
 
     Raises: UserError where they cannot be compared, or batches of a streaming query are missing between them.
     """

@@ -1,6 +1,7 @@
-"""Where a source is, as a checkpoint notes it, and what that is known by: by no password, and not by the way there.
+"""The place of a source, as a checkpoint records it, and its identity, which has no passwords.
 
-A stream goes on where its place is known by the same: also after a password was changed, or a server was moved.
+A stream goes on where its place has the same identity: also after a password was changed, or, for a log of PostgreSQL,
+the server was moved.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ USER_PASSWORD = re.compile(r"(?<=//)([^/@:]*):[^/@]*@")
 
 
 def adapted_place(spec: SourceSpec) -> str:
-    """What an adapter reads from, as a checkpoint notes it: passwords are no part of it."""
+    """What an adapter reads from, as a checkpoint records it, without passwords."""
     if spec.versioned:
         return f"{connector(spec.adapter)} {Path(spec.path).absolute()}"
     place = USER_PASSWORD.sub(r"\1@", spec.path)
@@ -26,17 +27,17 @@ def adapted_place(spec: SourceSpec) -> str:
 
 
 def place_of(spec: SourceSpec) -> str:
-    """What a source is read from, as a checkpoint notes it."""
+    """What a source is read from, as a checkpoint records it."""
     return str(Path(spec.path).absolute()) if spec.adapter is None else adapted_place(spec)
 
 
 def known_address(spec: SourceSpec) -> str:
-    """What the text that an adapter is given is known by."""
+    """The identity of the address that an adapter is given."""
     return _known(spec.adapter, spec.path)
 
 
 def known_by(noted: str) -> str:
-    """What a place is known by that a checkpoint notes.
+    """The identity of a place that a checkpoint records.
 
     >>> known_by("postgresql_cdc postgresql://ann@db1/sales?table=orders&password")
     'postgresql_cdc postgresql:///sales?table=orders'
@@ -52,7 +53,7 @@ def _known(adapter: str | None, address: str) -> str:
 
 
 def _without_secrets(address: str) -> str:
-    """An address without passwords, and without the options that say them.
+    """An address without passwords, and without the options that hold them.
 
     >>> _without_secrets("postgresql://ann:x@db/sales?table=t&password=y&column=id"), _without_secrets("host:1")
     ('postgresql://ann@db/sales?table=t&column=id', 'host:1')
@@ -64,6 +65,6 @@ def _without_secrets(address: str) -> str:
 
 
 def _is_secret(option: str, *, after_mark: bool) -> bool:
-    """Whether an option has a password, or had one: a checkpoint notes the name alone."""
+    """Whether an option holds a password, or held one: a checkpoint records its name only."""
     key, has_value, _ = option.partition("=")
     return is_secret(key) and (after_mark or bool(has_value))

@@ -1,4 +1,4 @@
-"""What of a checkpoint is right for a query: which states are kept, which are built again, and what was consumed."""
+"""What a checkpoint has for a query: which states are kept, which are rebuilt, and what was consumed."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Restored:
     states: Mapping[str, SavedState]
     """The states that are kept, by the name of the stage."""
     ledgers: Mapping[str, SavedState]
-    """The rows of streams that can lose some, by the name of the stream."""
+    """The kept rows of streams (`Identities.ledgers`), by the name of the stream."""
     built: tuple[str, ...]
-    """The stages whose states are not there, and are built from what has arrived."""
+    """The stages without a saved state, which are built from what has arrived."""
     arrived: Mapping[str, Sequence[Part]]
-    """What has arrived so far of the streams that those need."""
+    """What has arrived so far of the streams that are needed for that."""
 
 
 @attrs.frozen
 class GoingOn:
-    """What an engine has to know of a checkpoint: what states are known by, and what there is of them already."""
+    """What an engine has to know of a checkpoint: the identities of states, and which states are restored."""
 
     identities: Identities
     restored: Restored | None
@@ -63,7 +63,8 @@ def restored(
 ) -> Restored:
     """What a checkpoint has for a plan over some sources, of which some adapters are `running`.
 
-    Raises: UserError where it is that of another engine, or a file that it rests on has changed or is gone.
+    Raises: UserError where it is that of another engine or of a view in Python, or a file that it depends on has
+        changed or is gone.
     """
     if manifest.engine != engine:
         raise UserError(f"{root} was written by the {manifest.engine} engine", hint=f"go on with that, or {START_OVER}")
@@ -77,7 +78,7 @@ def restored(
     ledgers = {stream: manifest.states[i] for stream, i in known.ledgers.items() if i in manifest.states}
     built = tuple(stage.name for stage in plan.stages if stage.name not in states)
     needed = {name for stage in plan.stages if stage.name in built for name in stage.streams}
-    # What the rows of each key are is kept as it is, and not read again.
+    # Of these the current rows by key are restored, and need not be read again.
     needed -= plan.keyed.keys() & ledgers.keys()
     needed |= plan.noted - ledgers.keys()
     arrived: dict[str, list[Part]] = {}
@@ -91,8 +92,9 @@ def restored(
 
 
 def known_as_today(manifest: Manifest, plan: Plan, specs: Mapping[str, SourceSpec], known: Identities) -> Manifest:
-    """A manifest whose states are known by what they are `known` by today. At first the whole address of a source, with
-    its password, was a part of that; where it is the same still, or had none and is noted, the states are, too."""
+    """A manifest with its states under the identities that they have today (`known`). The first identities contain the
+    whole address of a source, with its password; such a state is found where the address is still the same, or where
+    it had no password and is the recorded one."""
     places = {name: source.directories[0].path for name, source in manifest.sources.items()}
     same = {name for name in places.keys() & specs.keys() if known_by(places[name]) == known_by(place_of(specs[name]))}
     noted = {name: places[name].partition(" ")[2] for name in same}
@@ -110,16 +112,16 @@ def known_as_today(manifest: Manifest, plan: Plan, specs: Mapping[str, SourceSpe
 
 
 def reason_to_build(copies: Copies | None) -> str:
-    """Why states are not those that a checkpoint has: with files that may change each stream can lose rows, and its
-    states are others; nothing was copied by a run that did not ask for it."""
+    """Why states have to be rebuilt. If files may change, each stream can lose rows, and its states are different ones;
+    that this is new is possible where no file was copied yet."""
     may_be_new = copies is not None and copies.is_empty
     return "the query has changed, or `--rewrites apply` is new" if may_be_new else "the query has changed"
 
 
 def from_the_beginning(plan: Plan, watched: Sequence[Watched]) -> Restored:
-    """No states, and all that was read so far of what they are built from.
+    """No states, and everything that was read so far, from which they are built.
 
-    Raises: UserError where that is not there any more.
+    Raises: UserError where that cannot be read again.
     """
     arrived: dict[str, list[Part]] = {}
     for one in watched:
@@ -134,7 +136,7 @@ def from_the_beginning(plan: Plan, watched: Sequence[Watched]) -> Restored:
 
 @attrs.frozen
 class FoundIn:
-    """Where a type of rows was found: in a place (`known_by`), read in a way (`reading_of`)."""
+    """Where the type of rows was inferred: the place (`known_by`), and the way of reading (`reading_of`)."""
 
     place: str
     reading: str | None
@@ -145,18 +147,18 @@ FoundRows: TypeAlias = Mapping[FoundIn, Type]
 
 
 def found_in(spec: SourceSpec) -> FoundIn:
-    """Where the type of the rows of a stream is found."""
+    """Where the type of the rows of a stream is inferred."""
     return FoundIn(known_by(place_of(spec)), reading_of(spec))
 
 
 def known_row(rows: FoundRows, spec: SourceSpec) -> Type | None:
-    """The type that the rows of a stream were found to be, if they were."""
+    """The type that was inferred for the rows of a stream, if there is one."""
     found = found_in(spec)
     return rows.get(found, rows.get(FoundIn(found.place, None)))
 
 
 def found_rows(root: Path | None) -> dict[FoundIn, Type]:
-    """The types of rows that were found before a checkpoint was written.
+    """The inferred types of rows that a checkpoint records.
 
     Raises: UserError where the checkpoint cannot be read.
     """
@@ -165,8 +167,8 @@ def found_rows(root: Path | None) -> dict[FoundIn, Type]:
 
 
 def found_versions(root: Path | None) -> dict[str, int]:
-    """The versions of static tables with a log that a checkpoint was written over, by their places, where the query did
-    not say which.
+    """The versions of static tables with a log that a checkpoint records, by place, where the query did not give the
+    version.
 
     Raises: UserError where the checkpoint cannot be read.
     """
@@ -184,9 +186,9 @@ def _last_sources(root: Path | None) -> Collection[SavedSource]:
 
 
 def _arrived(watched: Watched, built: Sequence[str], copies: Copies | None) -> Iterator[Part]:
-    """What was read of a stream, for a state that is built again.
+    """What was read of a stream, for rebuilding a state.
 
-    Raises: UserError where that is not there any more, and what to do.
+    Raises: UserError, with what to do, where that cannot be read again.
     """
     try:
         if isinstance(watched, Adapted):
@@ -201,14 +203,14 @@ def _arrived(watched: Watched, built: Sequence[str], copies: Copies | None) -> I
         raise UserError(f"{what}, but {error.message}", watched.spec.span, hint) from None
 
 
-# --- what a checkpoint rests on -----------------------------------------------------------------
+# --- what a checkpoint depends on ---------------------------------------------------------------
 
 
 def runs_must_be_there(manifest: Manifest, root: Path) -> None:
-    """Files of states that were removed or cut off are found before anything is computed from the others. Whether the
-    others hold what was written is looked at when they are read.
+    """Checks that no file of a state was removed or cut off, before anything is computed from the others. Contents are
+    checked when files are read.
 
-    Raises: UserError, naming the first.
+    Raises: UserError, naming the first such file.
     """
     for run in manifest.runs():
         for file in run.files:
@@ -220,16 +222,16 @@ def runs_must_be_there(manifest: Manifest, root: Path) -> None:
 
 
 def _tables_must_be_the_same(manifest: Manifest, root: Path, plan: Plan, specs: Mapping[str, SourceSpec]) -> None:
-    """States are made of static tables too, which are not read again.
+    """Checks that static tables are the same: kept states were computed from them, and are not computed again.
 
-    Raises: UserError, naming the first file that is another one, is gone or is new.
+    Raises: UserError, naming the first file that has changed, is gone or is new.
     """
     for name in sorted(plan.tables.keys() & manifest.sources.keys()):
         spec, directories = specs[name], manifest.sources[name].directories
         if {directory.path for directory in directories} != {place_of(spec)}:
-            continue  # the query names other files now, and its states are others too
+            continue  # the query names other files, and its states are different ones
         if spec.versioned and manifest.sources[name].offset not in (spec.version, noted_version(spec)):
-            continue  # and so it does where it names another version
+            continue  # likewise where it names another version
         saved = {file: seen for directory in directories for file, seen in files_read(root, directory).items()}
         now = files_of(spec)
         for file in sorted(saved.keys() | now.keys()):

@@ -1,8 +1,8 @@
 """A checkpoint on disk: `manifest-NNNNNNNN.json`, the runs that manifests name under `runs/`, the name of the last
 manifest in `committed`, and a lock.
 
-The order of a commit is in docs/checkpoints.md. What a process writes has names of its own, so that one that was killed
-and whose Java process is still writing cannot reach what comes after it.
+The order of a commit is in docs/checkpoints.md. Each process writes under names of its own, so that the Java process
+of one that was killed cannot affect the files of its successor, even if it is still writing.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ logger = logging.getLogger(__name__)
 
 RUNS = "runs"
 READ = "read"
-"""Here are lists of the files that were read, where these are many."""
+"""The directory of the lists of files that were read, where these are many."""
 OUTBOX = "outbox"
-"""Here is what has to be brought to a database, from the commit of a batch until it is there."""
+"""The directory of output for databases, from the commit of its batch until it is delivered."""
 COPIES = "copies"
-"""Here are copies of the files that were read, where these may change."""
+"""The directory of copies of the files that were read, if files may change."""
 STREAMING = "streaming"
-"""Here is what Spark keeps of the streaming queries that feed a view."""
+"""The directory of what Spark keeps of the streaming queries that feed a view."""
 COMMITTED = "committed"
-"""Here is the name of a manifest that was committed: the last one, or the one before it."""
+"""The file with the name of a committed manifest: the last one, or the one before it."""
 MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
 
 
 ASIDE = (".manifest-", f".{COMMITTED}-")
-"""How the names of files begin that take their place when they are written."""
+"""The prefixes of the names of files that are written aside, and then renamed into place."""
 
 
 def manifest_files(root: Path) -> list[Path]:
@@ -64,16 +64,16 @@ def manifest_files(root: Path) -> list[Path]:
 
 
 def _number(file: Path) -> int:
-    """The commit that a manifest is of."""
+    """The number of a manifest's commit."""
     named = MANIFEST.fullmatch(file.name)
     assert named is not None
     return int(named[1])
 
 
 def noted(root: Path) -> int:
-    """A commit that there was: the last one, or the one before it. So a last manifest that was removed is missed.
+    """The number of the last commit, or of the one before it, by which a removed manifest is detected; 0 without any.
 
-    Raises: UserError where that is not what was written.
+    Raises: UserError where the file that has it is not what was written.
     """
     file = root / COMMITTED
     try:
@@ -88,7 +88,7 @@ def noted(root: Path) -> int:
 
 
 def latest(root: Path, hint: str = "name a new directory") -> Manifest | None:
-    """What a checkpoint has committed last; None where nothing was. The hint is for a directory that is none.
+    """What a checkpoint has committed last; None where nothing was. `hint` is for a directory that is no checkpoint.
 
     Raises: UserError where the directory holds something else, or the manifest cannot be read.
     """
@@ -120,14 +120,14 @@ class Store:
     token: str = attrs.Factory(lambda: secrets.token_hex(4))
     """A part of the names of what this process writes."""
     stream: str = attrs.field(init=False)
-    """What the stream is known by."""
+    """The id of the stream."""
 
     def __attrs_post_init__(self) -> None:
         self.stream = secrets.token_hex(16) if self.manifest is None else self.manifest.stream
 
     @staticmethod
     def open(root: Path, files: DurableFiles | None = None) -> Store:
-        """Takes a checkpoint, a new one where there is none, and finishes the commit that was under way, if one was.
+        """Locks a checkpoint, a new one where there is none, and finishes the commit that was under way, if one was.
 
         Raises: UserError where another process has it, or it cannot be read.
         """
@@ -146,7 +146,7 @@ class Store:
         return store
 
     def recover(self) -> None:
-        """Publishes what is committed, and removes what is not; what is written from now on has names of its own."""
+        """Publishes what is committed, and removes what is not; what is written from now on has new names."""
         self.token = secrets.token_hex(4)
         if self.manifest is not None:
             for publication in self.manifest.publications:
@@ -164,7 +164,7 @@ class Store:
         return 1 if self.manifest is None else self.manifest.commit + 1
 
     def write_run(self, table: str, batch: int, write: Callable[[Path], dict[str, int]]) -> SavedRun:
-        """A run in a directory of its own, which `write` fills; that says how many rows each file has."""
+        """Writes a run: `write` fills its directory, and returns the number of rows of each file."""
         name = f"{RUNS}/{table}/{batch:06d}-{self.next_commit:06d}-{self.token}"
         directory = self.root / name
         is_new = not directory.parent.exists()
@@ -177,7 +177,7 @@ class Store:
         return SavedRun(name, batch, tuple(_described(directory / file, n) for file, n in sorted(rows.items())))
 
     def write_list(self, files: Sequence[SavedFile]) -> FileList:
-        """A list of files that were read."""
+        """Writes a list of files that were read."""
         directory, data = self.root / READ, list_content(files)
         if not directory.exists():
             self.files.make_directory(directory)
@@ -191,7 +191,7 @@ class Store:
     # --- commits ------------------------------------------------------------------------------
 
     def commit(self, manifest: Manifest) -> None:
-        """Commits: with the rename of the manifest everything that it names counts."""
+        """Commits a manifest: from its rename on, everything that it names counts."""
         self.lock.must_hold()
         path = self.root / manifest.name
         self.files.put(path, manifest.content(), path.with_name(f".{manifest.name}-{self.token}"))
@@ -205,12 +205,12 @@ class Store:
         self._drop(dropped)
 
     def _note(self, manifest: Manifest) -> None:
-        """Notes that there is a manifest."""
+        """Records the name of a committed manifest."""
         line = f"{manifest.name} {digest(manifest.name.encode())}\n"
         self.files.put(self.root / COMMITTED, line.encode(), self.root / f".{COMMITTED}-{self.token}")
 
     def _drop(self, dropped: Iterable[Manifest]) -> None:
-        """Removes manifests, and what only they have named."""
+        """Removes manifests, and what only they name."""
         needed = self._needed()
         for manifest in dropped:
             self.files.remove(self.root / manifest.name)
@@ -219,7 +219,7 @@ class Store:
                     self.files.remove(self.root / path)
 
     def clean(self) -> None:
-        """Removes all that no kept manifest names: what was cut off, and what a commit had no time to remove.
+        """Removes all that no kept manifest names: leftovers of interrupted writes, and what a commit did not remove.
 
         Raises: UserError where there is something else among the runs.
         """
@@ -250,11 +250,11 @@ class Store:
         return _continues(self.manifest)
 
     def told(self) -> AbstractContextManager[None]:
-        """Turns what goes wrong with files in a block into one message, which says which batch is committed."""
+        """Turns errors with files in a block into one message, which says which batch is committed."""
         return told(self.root, lambda: self.manifest)
 
     def close(self) -> None:
-        """Leaves the checkpoint to others."""
+        """Releases the checkpoint."""
         self.lock.close()
 
 
@@ -265,7 +265,7 @@ def _named_by(manifest: Manifest) -> Iterator[str]:
 
 
 def _readable(files: Iterable[Path]) -> Iterator[Manifest]:
-    """Earlier manifests; nothing rests on one that is damaged."""
+    """The earlier manifests that can be read; nothing depends on one that is damaged."""
     for file in files:
         try:
             yield read_manifest(file)
@@ -279,8 +279,8 @@ def _described(file: Path, rows: int) -> RunFile:
 
 
 def _must_be_whole(publication: Publication, manifest: Manifest) -> None:
-    """What was put out is held against what was committed. What is out already is with others, who may do with it what
-    they like: that it is another is said. What is still to be put out must be what it was.
+    """Compares a publication to what was committed. What is published already belongs to its readers, who may change
+    it: a difference is logged. What is still to be published must be as it was committed.
 
     Raises: UserError, naming the first file that is not.
     """
@@ -292,13 +292,13 @@ def _must_be_whole(publication: Publication, manifest: Manifest) -> None:
 
 @contextmanager
 def told(root: Path, committed: Callable[[], Manifest | None]) -> Iterator[None]:
-    """Turns what goes wrong with files into one message, which says where the checkpoint is now.
+    """Turns errors with files into one message, which says which batch is committed.
 
     Raises: EngineError, as it is no fault of the query or its data.
     """
     try:
         yield
-    except BrokenPipeError:  # of whoever reads the answers
+    except BrokenPipeError:  # the reader of the answers is gone
         raise
     except DiskFull as error:
         raise _disk_full(root, committed()) from error
@@ -317,7 +317,7 @@ def told(root: Path, committed: Callable[[], Manifest | None]) -> Iterator[None]
 
 @contextmanager
 def opening(root: Path) -> Iterator[None]:
-    """Says of what goes wrong with files that a checkpoint cannot be opened; nothing is known then of what is in it.
+    """Turns errors with files into one that says that a checkpoint cannot be opened; what it holds is unknown then.
 
     Raises: EngineError.
     """

@@ -1,7 +1,6 @@
-"""Values as JSON that reads back: the form that the reference engine keeps states in.
+"""Values as JSON that reads back: the form in which the reference engine writes states.
 
-Numbers with a fraction are written such that the same number is read; what JSON has no form for is an object with a
-tag.
+Numbers with a fraction are written so that the same number is read; what JSON has no form for is an object with a tag.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
 def to_plain(value: Value) -> Any:
-    """A value as JSON has it.
+    """A value as JSON.
 
     >>> to_plain((1, 0.5, Bag(["a"]), None))
     {'t': [1, {'f': '0.5'}, {'b': ['a']}, None]}
@@ -55,7 +54,7 @@ def to_plain(value: Value) -> Any:
 
 
 def from_plain(plain: Any) -> Value:
-    """The value that was written.
+    """The value that `to_plain` has written.
 
     >>> from_plain(to_plain(Record({"A": [1.5, float("inf")]})))
     <A: [1.5, inf]>

@@ -1,7 +1,7 @@
-"""The commits of a view that a program gives its batches: after each its states, and the offsets that came with it.
+"""The commits of a view that a program feeds: after each batch its states, and the offsets that came with it.
 
-Nobody can give the rows of earlier batches again. So a state that a changed query has and the checkpoint has not can be
-built only if no rows of what it is made of have come yet.
+The rows of earlier batches cannot be read again. So a state that a changed query has and the checkpoint has not can be
+built only if no rows of its streams have arrived yet.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ViewCommits:
 
     @property
     def sources(self) -> Mapping[str, SavedSource]:
-        """What there is by the last commit."""
+        """The sources that the last commit records."""
         return {} if self.store.manifest is None else self.store.manifest.sources
 
     @property
@@ -64,14 +64,14 @@ class ViewCommits:
 
     @property
     def arrived(self) -> frozenset[str]:
-        """The streams of which rows have come."""
+        """The streams of which rows have arrived."""
         return frozenset(name for name, source in self.sources.items() if not source.static and _has_come(source))
 
     def restored(self) -> Restored | None:
-        """What the checkpoint has for the plan; None where it is a new one.
+        """What the checkpoint has for the plan; None where the checkpoint is new.
 
-        Raises: UserError where it is none of a view, a static table has other rows now, or a state would have to be
-            built from rows that are gone.
+        Raises: UserError where it is not that of a view, a stream and a static table have changed roles, a static table
+            has other rows now, or a state would have to be built from rows that are gone.
         """
         last, root = self.store.manifest, self.store.root
         if last is None:
@@ -99,7 +99,7 @@ class ViewCommits:
                 raise UserError(message, hint=f"its rows are a part of the states: give the same, or {ANOTHER}")
 
     def _can_be_built(self, built: Collection[str], ledgers: Collection[str]) -> None:
-        """Raises: UserError, naming the first part that is made of rows that are gone."""
+        """Raises: UserError, naming the first part that would be built from rows that are gone."""
         known = self.plan.keyed.keys() & {*ledgers}
         for stage in self.plan.stages:
             gone = sorted(({*stage.streams} & self.arrived) - known)
@@ -117,7 +117,7 @@ class ViewCommits:
     # --- a batch ------------------------------------------------------------------------------
 
     def commit(self, states: States, arrived: Collection[str], offsets: Mapping[str, Json]) -> None:
-        """Commits a batch that has rows of the streams that have `arrived`, with the offsets that are new."""
+        """Commits a batch with rows of the streams in `arrived`, and with its new offsets."""
         live = states.live()
         before = {} if self.store.manifest is None else self.store.manifest.states
         manifest = Manifest(
@@ -134,7 +134,7 @@ class ViewCommits:
         note_committed(live)
 
     def _sources(self, arrived: Collection[str], offsets: Mapping[str, Json]) -> Iterator[tuple[str, SavedSource]]:
-        """Streams that the query does not read any more are kept: it may read them again."""
+        """The sources to record. Streams that the query does not read any more are kept: it may read them again."""
         known, come = {**self.offsets, **offsets}, self.arrived.union(arrived)
         for name in sorted(come.union(known)):
             yield name, SavedSource(False, (SavedDirectory(_place(""), int(name in come), ()),), known.get(name))
@@ -142,18 +142,18 @@ class ViewCommits:
             yield name, SavedSource(True, (SavedDirectory(_place(self.tables[name]), 1, ()),))
 
     def close(self) -> None:
-        """Leaves the checkpoint to others."""
+        """Releases the checkpoint."""
         self.store.close()
 
 
 def _called(stage: Stage) -> str:
-    """What a stage is, for whoever has not seen the plan."""
+    """What a stage is, for a user who has not seen the plan."""
     names = listed(component_names(stage))
     return f"the state of {names} by key" if stage.shape is Shape.KEYED and names else f"a {stage.shape.value} state"
 
 
 def _place_of(stage: Stage) -> Span | None:
-    """A place in the query that the stage is about: its outermost part that has one."""
+    """The position in the query of a stage: that of its outermost part that has one."""
     places = (part.span for part in (*stage.components, *subterms(stage.derivation.query)))
     return next((place for place in places if place is not None), None)
 
@@ -169,12 +169,12 @@ def _gone(what: str, streams: Sequence[str], span: Span | None) -> UserError:
 
 
 def _spec(name: str, row: Type, digest: str, key: RowKey | None = None) -> SourceSpec:
-    """What a state is known by of a stream or a table that a program hands over."""
+    """A stream or a table that a program hands over, as it enters the identities of states."""
     return SourceSpec(name, True, ADAPTER, digest, row, adapter=HANDED_OVER, key=key)
 
 
 def _has_come(source: SavedSource) -> bool:
-    """Whether rows of it came; it may have an offset without."""
+    """Whether rows of a source have arrived; it may have an offset without any."""
     return any(directory.weight for directory in source.directories)
 
 

@@ -1,6 +1,6 @@
-"""What an engine gives as an answer: rows that know how to come here as values, to be written, and to be counted.
+"""The answer of an engine: rows that can be collected as values, written to files, and counted.
 
-Who takes an answer, a sink or a command, need not know which engine it is from.
+A sink or a command that takes an answer need not know which engine it comes from.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.files.durable import DurableFiles
 
 WEIGHT = "weight"
-"""The last column of changes."""
+"""The name of the last column of changes."""
 
 
 def has_weight(row: Type) -> bool:
-    """Whether the rows of an answer have a column that is called as the last one of its changes is."""
+    """Whether the rows of an answer have a column of the name of the weight column, in upper or lower case."""
     return any(name.lower() == WEIGHT for name, _ in row_columns(row))
 
 
 def two_weights(span: Span | None, hint: str) -> UserError:
-    """The error for changes of such rows."""
+    """The error for changes of rows that have such a column."""
     message = f"this answer has a column `{WEIGHT}`, and so have its changes: how often a row came or went"
     return UserError(message, span, hint)
 
@@ -42,12 +42,12 @@ def changes_of(t: Type) -> Type:
 
 @attrs.frozen
 class AnswerFormat(Format):
-    """A format that answers are written in, if it says how."""
+    """A format that answers can be written in, if it has an `encode`."""
 
     encode: Callable[[Output, Value], bytes] | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
-    """A part file with the rows of a value. On Spark `runtime.spark.io.formats` has what writes the same."""
+    """Encodes the rows of a value as a part file. On Spark, `runtime.spark.io.formats` writes the same."""
     suffix: str = attrs.field(eq=False, repr=False, kw_only=True)
-    """What the names of part files end with."""
+    """The file name extension of part files."""
 
     @suffix.default
     def _as_the_format(self) -> str:
@@ -56,13 +56,13 @@ class AnswerFormat(Format):
 
 @attrs.frozen
 class Output:
-    """Answers of a type, or their `changes`, in files of a format."""
+    """How answers of a type, or their `changes`, are written: to files of a format."""
 
     type: Type
     changes: bool
     format: AnswerFormat
     span: Span | None = None
-    """The place of the query."""
+    """The position of the query in its text."""
 
     @property
     def item(self) -> Type:
@@ -92,33 +92,33 @@ class Output:
 
 
 RowCount: TypeAlias = Callable[[], int | None]
-"""Says how many rows there were, once they have been asked for; None where not all of them were."""
+"""Returns the number of rows, once they have been computed; None where not all of them were."""
 
 
 class Rows(Protocol):
-    """The rows of an answer, or of its changes, as an engine has them. They are computed when they are asked for."""
+    """The rows of an answer, or of its changes, in an engine. They are computed on demand."""
 
     def collect(self) -> Value:
         """The answer as a value; changes as a bag of rows with their weights."""
 
     def write(self, output: Output, directory: Path, files: DurableFiles) -> None:
-        """Writes part files with the rows to a directory that is not there.
+        """Writes part files with the rows to a new directory.
 
         Raises: UserError where a row has no form in the format.
         """
 
     def counted(self) -> tuple[Rows, RowCount]:
-        """The same rows, which are counted where they are computed."""
+        """The same rows, counted as they are computed, and the function that returns their number."""
 
 
 class Answer(Protocol):
     """The answer after a batch.
 
-    A sink asks for the whole of it, for its changes or both; what nobody asks for is not computed.
+    A sink asks for all of it, for its changes, or for both; what is not asked for is not computed.
     """
 
     def snapshot(self) -> Rows:
         """The whole answer."""
 
     def changes(self) -> Rows:
-        """How the batch has changed it: rows with a weight, +1 for new, −1 for gone."""
+        """Its changes by the batch: rows with weights, positive for insertions, negative for deletions."""

@@ -1,4 +1,4 @@
-"""Values of the language in Arrow's columns. A tuple is a struct of `_1`, `_2`, …, one without parts is `true`."""
+"""Values of the language as Arrow columns. A tuple is a struct of `_1`, `_2`, …, and `true` where it has no parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def arrow_type(t: Type) -> Any:
 
 
 def to_plain(value: Value, t: Type) -> object:
-    """A value as Arrow takes it."""
+    """A value in the form that Arrow takes."""
     if value is None:
         return None
     match t:

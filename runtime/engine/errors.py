@@ -1,4 +1,4 @@
-"""What is lost with a part of Spark while the rest of it runs on; to be told apart without loading Spark."""
+"""Errors of an engine that has lost a part of its states; they can be caught without importing Spark."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from mrql.algebra.errors import EngineError
 
 
 class StatesLost(EngineError):
-    """A part of the states was on an executor that is gone."""
+    """A part of the states was on an executor that is lost."""

@@ -1,10 +1,10 @@
-"""What of a loop's value still matters: how far its elements are from those that the loop had before.
+"""Which changes of a loop's value exceed a threshold: how far its elements are from those that the loop had before.
 
-Elements that are alike but for their numbers (doubles and floats) are a *group*. Of two elements of a group the
-*change* is the largest relative difference of their numbers, `|a − b| / max(|a|, |b|)`, and the *distance* the largest
-difference `|a − b|`; of two groups each is the largest that an element of one has from the element of the other that is
-nearest to it (their Hausdorff distance). A group that has not as many elements as before is infinitely far from what it
-was. What matters is more than a threshold (`rewrite/plan/threshold.py`).
+Elements that differ only in their numbers (doubles and floats) form a *group*. The *change* of two elements of a group
+is the largest relative difference of their numbers, `|a − b| / max(|a|, |b|)`, and their *distance* the largest
+difference `|a − b|`. The change or distance of two versions of a group is the largest one between an element of either
+and the nearest element of the other (the Hausdorff distance). A group whose number of elements has changed is
+infinitely far from its old version. A difference matters if it exceeds a threshold (`rewrite/plan/threshold.py`).
 
 *Source*: [MRQL] §2 compares keys that are floating-point numbers by an "approximate equality", below a threshold.
 """
@@ -23,19 +23,19 @@ from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.plan.threshold import Threshold
 
 COMPARED_MAX_PAIRS = 1_000_000
-"""Groups with more pairs of elements than this are not compared element by element: all of them matter."""
+"""Groups with more pairs of elements than this are not compared, but taken to be infinitely far apart."""
 
 
 @attrs.frozen
 class Residual:
-    """How far the values of the loops that are carried over are from being what their steps make of them."""
+    """How far the values of loops that are carried over are from what a further step would make of them."""
 
     change: float = 0.0
-    """The largest relative difference of an element; infinite where one is there that was not, or the reverse."""
+    """The largest relative difference of a group; infinite where elements were added or removed."""
     groups: int = 0
-    """How many elements, or groups of such that are alike, differ."""
+    """The number of groups (often of one element) that differ."""
     distance: float = 0.0
-    """By how much they differ, all together, whatever their size; infinite likewise."""
+    """The sum of the distances of the groups; infinite likewise."""
 
     def __str__(self) -> str:
         """In words.
@@ -60,10 +60,10 @@ class Residual:
 
     @staticmethod
     def of_steps(steps: Sequence[Residual]) -> Residual:
-        """How far steps are from the values of those before them that they should have read, one after the other.
+        """The residual of steps in a row, each of which has read a value that is off by its own residual.
 
-        Off by a part of r_1, …, r_n, what they lead to is off by 1 − Π (1 − r_i), if none of them makes a part larger;
-        and by the sum of the distances, if none of them makes these larger, all together.
+        With relative residuals r_1, …, r_n, the result is off by 1 − Π (1 − r_i) if no step increases a relative
+        difference; and by the sum of the distances if no step increases their total.
 
         >>> Residual.of_steps([Residual(0.1, 3, 0.5), Residual(0.2, 4, 0.25)])
         Residual(change=0.28, groups=7, distance=0.75)
@@ -85,7 +85,7 @@ class _Elements:
     rows: list[tuple[Value, int]] = attrs.Factory(list)
 
     def farthest(self, difference: Callable[[float, float], float]) -> float:
-        """How far the new elements are from the old ones, by a difference of numbers."""
+        """How far the new elements are from the old ones, for a given difference of two numbers."""
         balance = sum(weight for _, weight in self.rows)
         if balance or not self.new or not self.old or len(self.new) * len(self.old) > COMPARED_MAX_PAIRS:
             return math.inf
@@ -98,8 +98,8 @@ class _Elements:
 
 
 def divided(pending: ZSet, item: Type, threshold: Threshold) -> tuple[ZSet, Residual]:
-    """Of what differs, as rows that are new and rows that are gone, those that differ by more than a threshold; and how
-    far all of it is."""
+    """Of pending insertions and deletions, the rows of the groups that exceed a threshold; and the residual of all of
+    them."""
     groups: dict[Canonical, _Elements] = {}
     for row, weight in pending:
         group = groups.setdefault(_group_of(row, item), _Elements())
@@ -113,7 +113,7 @@ def divided(pending: ZSet, item: Type, threshold: Threshold) -> tuple[ZSet, Resi
 
 
 def unlike(rows: ZSet, known: ZSet, item: Type) -> ZSet:
-    """The rows of groups that are new as a whole: none of theirs is taken away, and none is known."""
+    """The rows of groups that are new as a whole: no row of such a group is deleted, and none is `known`."""
     seen = {_group_of(row, item) for row, _ in known}
     seen |= {_group_of(row, item) for row, weight in rows if weight < 0}
     return ZSet.weighted((row, weight) for row, weight in rows if _group_of(row, item) not in seen)
@@ -124,7 +124,7 @@ def _group_of(row: Value, item: Type) -> Canonical:
 
 
 def _parts(value: Value, t: Type) -> Iterator[tuple[Value, Type]]:
-    """The parts of a value that are no tuples and no records."""
+    """The parts of a value that are neither tuples nor records, with their types."""
     match t:
         case ty.TupleType(items) if value is not None:
             assert isinstance(value, tuple)

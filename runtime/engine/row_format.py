@@ -1,4 +1,4 @@
-"""How the rows of an answer are written, whoever writes them: as columns, and as JSON."""
+"""The form of the rows of an answer, as columns and as JSON, for all that write them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
 def row_columns(row: Type) -> tuple[tuple[str, Type], ...]:
-    """The columns of the rows of a type, as they are read and written: `_1`, `_2`, … of a tuple."""
+    """The columns of the rows of a type: the fields of a record, `_1`, `_2`, … of a tuple, else `value`."""
     match row:
         case ty.RecordType(fields) if fields:
             return fields
@@ -27,7 +27,7 @@ def row_columns(row: Type) -> tuple[tuple[str, Type], ...]:
 
 
 def column_names(item: Type) -> tuple[str, ...]:
-    """What they are called."""
+    """The names of the columns of the rows of a type."""
     return tuple(name for name, _ in row_columns(item))
 
 
@@ -43,9 +43,9 @@ def row_cells(row: Value, item: Type) -> list[Value]:
 
 
 def row_object(value: Value, item: Type) -> dict[str, Any]:
-    """A row as a JSON object: the fields of a record, `_1`, `_2`, … of a tuple, else `value`; inside likewise.
+    """A row as a JSON object: the fields of a record, `_1`, `_2`, … of a tuple, else `value`; nested values likewise.
 
-    A missing tuple is a row whose columns are missing, as it is wherever rows are columns.
+    A missing tuple or record is a row whose columns are all missing, as in other formats with columns.
     """
     match item:
         case ty.RecordType(fields) if fields:
@@ -73,7 +73,7 @@ def named(value: Value, t: Type) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """JSON as text. Python's own module has no decimals, which are numbers without an exponent."""
+    """JSON as text. Decimals, which Python's `json` module cannot write, are numbers without an exponent."""
     match value:
         case dict():
             return f"{{{', '.join(f'{json_text(name)}: {json_text(item)}' for name, item in value.items())}}}"
@@ -86,7 +86,7 @@ def json_text(value: Any) -> str:
 
 
 def to_json(value: Value) -> Any:
-    """A value as JSON has it: bags, lists and tuples as arrays, records as objects; infinities and NaN by name,
+    """A value as JSON: bags, lists and tuples as arrays, records as objects; infinities and NaN by name,
     dates, timestamps and bytes as strings."""
     match value:
         case float():

@@ -1,4 +1,4 @@
-"""How large the states of a plan are, in rows and bytes, and what a batch was for each operator."""
+"""The sizes of the states of a plan, in rows and bytes, and the activity of each operator in a batch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import attrs
 
 @attrs.frozen
 class StateSize:
-    """How large a state is. `bytes` is what Spark's memory and disk hold of it; in the reference engine, what it takes
-    when it is written down."""
+    """The size of a state. `bytes` is what Spark holds of it in memory and on disk; in the reference engine, the size
+    of its text as written to a checkpoint."""
 
     rows: int
     bytes: int
@@ -18,25 +18,25 @@ class StateSize:
 
 @attrs.frozen
 class OperatorActivity:
-    """What a batch was for an operator of the circuit. What an engine cannot tell apart is None: Spark computes what
-    nothing is kept of, such as the rows of a join, together with what reads it."""
+    """What an operator of the circuit did in a batch. What an engine cannot attribute to it is None: Spark computes
+    rows that are not kept, such as those of a join, together with the operators that read them."""
 
     rows_out: int | None = None
-    """The rows that it has given, each of an insertion or of a deletion."""
+    """The number of rows that it put out, insertions and deletions."""
     rows_in: int | None = None
-    """Those that it was given by the operators that it reads."""
+    """The number of rows that it received from the operators that it reads."""
     state: StateSize | None = None
-    """What it keeps, where it keeps something."""
+    """The size of its state, if it keeps one."""
     milliseconds: float | None = None
-    """How long the reference engine has computed it; or how long it took to plan it for Spark, whose job computes all
-    operators at once: a whole stage by what it keeps, or what is passed on."""
+    """The time that the reference engine took to compute it. On Spark, whose job computes all operators at once, the
+    time to plan it: of a whole stage, at the operator of its name, or of a derived stream."""
 
 
 @attrs.frozen
 class EngineMeasurements:
-    """What takes an engine some time to say of its states and of the last batch."""
+    """Measurements of the states and of the last batch that take an engine some time."""
 
     states: Mapping[str, StateSize]
-    """By the name of the stage; what a stream may lose again by the name of the stream."""
+    """By the name of the stage, or of the stream whose rows are kept."""
     operators: Mapping[str, OperatorActivity]
-    """By the id of the operator, but for sources and the answer."""
+    """By the id of the operator, without `rows_in`, and without the rows of sources and the answer."""

@@ -1,7 +1,7 @@
-"""What an engine keeps a state in, whichever it is: rows by key, to which each batch adds.
+"""The store of a state, in either engine: rows by key, to which each batch adds.
 
 On Spark it is a table of runs (`runtime/spark/state/table.py`), in the reference engine a dictionary
-(`runtime/reference/stage_state.py`). How a store is written to disk, and read again, is `runtime/checkpoint/live.py`.
+(`runtime/reference/stage_state.py`). How a store is written to disk is in `runtime/checkpoint/live.py`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ Snapshot = TypeVar("Snapshot")
 
 
 class StateStore(Protocol[Change_contra, Keys_contra, Rows_co, Snapshot]):
-    """Rows by key. What is added to a key merges with what is there of it; of a key that nothing is left of, `scan` and
-    `lookup` may give a row that says so, until the store is compacted."""
+    """Rows by key. A change of a key is merged with its row. For a key of which nothing is left, `scan` and `lookup`
+    may return a row that says so, until the store is compacted."""
 
     @abstractmethod
     def append(self, changes: Change_contra) -> object:
-        """Adds what a batch, or a step of one, changes."""
+        """Adds the changes of a batch, or of a step of one."""
 
     @abstractmethod
     def lookup(self, keys: Keys_contra) -> Rows_co | None:
-        """What there is of some keys. There may be several rows of one, which merge to what there is of it; None where
-        nothing has been added yet."""
+        """The rows of some keys. There may be several of one key, which the caller has to merge; None where nothing has
+        been added yet."""
 
     @abstractmethod
     def scan(self) -> Rows_co | None:
@@ -34,12 +34,12 @@ class StateStore(Protocol[Change_contra, Keys_contra, Rows_co, Snapshot]):
 
     @abstractmethod
     def compact(self) -> None:
-        """Makes what is kept smaller, where that is due: what there is stays the same."""
+        """Makes the store smaller where that is due; its contents stay the same."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """What there is now, which stays as it is whatever is added."""
+        """The current contents, which later changes do not affect."""
 
     @abstractmethod
     def restore(self, snapshot: Snapshot) -> object:
-        """Goes back to what there was at a snapshot of this batch, or of one that has not been committed yet."""
+        """Goes back to a snapshot taken in this batch, or in one that has not been committed yet."""

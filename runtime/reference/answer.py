@@ -1,4 +1,4 @@
-"""What the reference engine gives as an answer: values."""
+"""The answers of the reference engine: plain values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mrql.runtime.files.durable import DurableFiles
 
 @attrs.frozen
 class ReferenceRows:
-    """The value of an answer, or a bag of `(row, weight)`."""
+    """The rows of an answer as its value, or those of its changes as a bag of `(row, weight)`."""
 
     value: Value
     type: Type
@@ -27,21 +27,21 @@ class ReferenceRows:
         return self.value
 
     def write(self, output: Output, directory: Path, files: DurableFiles) -> None:
-        """Writes all of it to one file."""
+        """Writes all rows to one file."""
         if output.format.encode is None:
             raise InternalError("answers", f"{output.format} file is only read")
         files.make_directory(directory)
         files.write(directory / f"part-00000.{output.format.suffix}", output.format.encode(output, self.value))
 
     def counted(self) -> tuple[ReferenceRows, RowCount]:
-        """The rows are there already."""
+        """The same rows, whose number is known already."""
         number = len(self.value) if ty.is_collection(self.type) else 1
         return self, lambda: number
 
 
 @attrs.frozen
 class ReferenceAnswer:
-    """The answer after a batch, with the one before where its changes are asked for."""
+    """The answer after a batch, and the one before it if changes are asked for."""
 
     after: Value
     before: Value

@@ -1,6 +1,6 @@
-"""The states of the reference engine on disk: lines of JSON, `[key, value]`, or `[key]` where a key is gone.
+"""The states of the reference engine on disk: lines of JSON, `[key, value]`, or `[key]` for a deleted key.
 
-A table is a dictionary; a run has the entries that are new or changed, and later runs win.
+A table is a dictionary; a run has all of its entries or those that were added, changed or deleted, and later runs win.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from mrql.runtime.sources.current_rows import Current, CurrentRows
 
 @attrs.define
 class ReferenceStates:
-    """The states of a view in the reference semantics, and what was last committed of them."""
+    """The states of a view in the reference engine, with the lines of each table that were last committed."""
 
     view: ReferenceView
     identities: Identities
     known: dict[tuple[str, str], Lines] = attrs.Factory(dict)
 
     def live(self) -> dict[str, LiveState]:
-        """The states as they are, by what they are known by."""
+        """The current states, by identity."""
         found = {}
         for state in self.view.states:
             identity = self.identities.stages[state.stage.name]
@@ -64,7 +64,7 @@ class ReferenceStates:
     # --- reading ------------------------------------------------------------------------------
 
     def load(self, restored: Restored) -> None:
-        """Puts what is kept of a checkpoint into the view."""
+        """Loads the states kept from a checkpoint into the view."""
         for state in self.view.states:
             if state.stage.name in restored.states:
                 self._load_stage(state, restored.states[state.stage.name], restored.root)
@@ -91,7 +91,7 @@ class ReferenceStates:
 
 
 def lines_of(view: ReferenceView) -> Iterator[tuple[str, Lines]]:
-    """The tables of a view as they are written down, each with the name of the stage or stream that it is of."""
+    """The tables of a view as they are written, each with the name of its stage or stream."""
     for state in view.states:
         yield state.stage.name, _entries(state)
         for rows in state.inputs.values():
@@ -103,7 +103,7 @@ def lines_of(view: ReferenceView) -> Iterator[tuple[str, Lines]]:
 
 
 def _inputs(state: StageState) -> Iterable[tuple[str, int, str]]:
-    """What the joins of a stage keep: the name of a table, the number of the feed, and the label of the input."""
+    """The inputs of a stage's feeds: the name of the table if a join keeps it, the feed's number, the input's label."""
     for index, feed in enumerate(state.stage.feeds):
         for number, read in enumerate(feed.rows.inputs):
             yield f"input-{index}-{number}", index, read.label
@@ -121,7 +121,7 @@ def _weights(rows: ZSet) -> Lines:
 
 
 def _by_key(current: CurrentRows) -> Lines:
-    """What there is of each key: its version and its row."""
+    """The version and the row of each key; the row is null where it was deleted."""
     return {
         text(to_plain(entry.key)): text([to_plain(entry.version), to_plain(entry.row)])
         for entry in current.entries.values()

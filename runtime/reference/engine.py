@@ -62,7 +62,7 @@ class ReferenceEngine:
         if not isinstance(part, Arrived):
             yield from part.changes(spec.row)
             return
-        # What was kept aside when the file was read is not kept once more when its rows are taken back.
+        # Rows quarantined when the file was read are not quarantined again when its rows are withdrawn.
         reject = self.reject if part.withdrawn is None or self.reject is fail else pass_over
         with part.named():
             changes = read_changes(
@@ -93,7 +93,7 @@ class ReferenceEngine:
 
 
 def reference_sizes(view: ReferenceView) -> dict[str, StateSize]:
-    """The states of a view by the names of stages and streams; the bytes are those that they take when written."""
+    """The sizes of a view's states, by the names of stages and streams; the bytes are those of their text on disk."""
     sizes: dict[str, StateSize] = {}
     for name, lines in lines_of(view):
         before = sizes.get(name, StateSize(0, 0))
@@ -105,7 +105,7 @@ def reference_sizes(view: ReferenceView) -> dict[str, StateSize]:
 def reference_operators(
     view: ReferenceView, circuit: Circuit, sizes: Mapping[str, StateSize]
 ) -> dict[str, OperatorActivity]:
-    """What the last batch was for each operator, but for what is known of sources and the answer."""
+    """The activity of each operator in the last batch, by id, without `rows_in` and the rows of sources and answer."""
     return {
         operator.id: OperatorActivity(
             _rows_out(operator, view),
@@ -117,7 +117,7 @@ def reference_operators(
 
 
 def _rows_out(operator: Operator, view: ReferenceView) -> int | None:
-    """The rows that an operator has given in the last batch."""
+    """The number of rows that an operator put out in the last batch; None where it is not known here."""
     state = next((state for state in view.states if state.stage.name == operator.stage), None)
     match operator.kind:
         case OperatorKind.BAG if state is not None:

@@ -1,7 +1,7 @@
-"""What a batch adds to the feeds of a stage, by the delta rule, and what that adds to its state.
+"""Computes the changes of a stage's feeds in a batch, by the delta rule, and merges them into its state.
 
-A feed that joins several inputs has a summand for each choice of their versions (`choices_that_are_there`), each of
-which the reference evaluator computes from the changes and from what the join keeps.
+A feed that joins several inputs has a summand for each choice of their versions (`choices_that_are_there`). The
+reference evaluator computes each from the changes and from the inputs that the join keeps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mrql.runtime.reference import join_inputs
 from mrql.runtime.reference.stage_state import Share, StageState
 
 SIGNS: Mapping[str, int] = {"came": 1, "went": -1}
-"""How often the rows of a change count."""
+"""The weight of the rows of a change: of insertions (`came`) and deletions (`went`)."""
 
 
 @attrs.frozen(eq=False)
@@ -35,16 +35,16 @@ class FeedMerge:
     circuit: Circuit
     tables: Mapping[str, Bag]
     milliseconds: dict[str, float]
-    """How long each operator has taken, by its id, and what a stage keeps together, by the stage's name."""
+    """The time spent on each operator, by its id, and on merging into a state, by the stage's name."""
 
     def begin(self, state: StageState, index: int) -> None:
-        """Merges the rows of a feed that no stream changes."""
+        """Merges the rows of a feed without inputs, which no stream changes."""
         feed = state.stage.feeds[index]
         if not feed.rows.inputs:
             self._merge_rows(state, index, self._rows(feed, {}, 1))
 
     def step(self, state: StageState, index: int, deltas: Mapping[str, ZSet]) -> None:
-        """Merges what a batch changes of one feed: what is never there at the same time is never put together."""
+        """Merges the changes of one feed in a batch; rows that are never present at the same time are not joined."""
         feed = state.stage.feeds[index]
         inputs = {read.label: read for read in feed.rows.inputs}
         made = self.circuit.of_feed(state.stage.name, index).id
@@ -78,12 +78,12 @@ class FeedMerge:
                 state.changed[index, label] = state.changed.get((index, label), 0) + len(rows)
 
     def _reader(self, state: StageState, index: int, label: str) -> str | None:
-        """The operator that keeps an input, if it is kept."""
+        """The id of the operator that keeps an input, if the feed is a join."""
         is_join = len(state.stage.feeds[index].rows.inputs) > 1
         return self.circuit.index(state.stage.name, index, label).id if is_join else None
 
     def _change(self, read: Input, delta: ZSet, operator: str) -> ZSet:
-        """The change of an input; it is linear, so insertions and deletions can be computed apart."""
+        """The change of an input; it is linear, so insertions and deletions can be computed separately."""
         with timed(self.milliseconds, operator):
             added = evaluate(read.term, {**self.tables, read.label: delta.positive()})
             removed = evaluate(read.term, {**self.tables, read.label: delta.negative()})
@@ -99,14 +99,14 @@ class FeedMerge:
 
     def _merge_each(self, state: StageState, index: int, rows: ZSet) -> None:
         feed = state.stage.feeds[index]
-        # What comes and goes by one key is there in between.
+        # Insertions first, so that a key whose rows are both inserted and deleted exists in between.
         for row, weight in sorted(rows, key=lambda row: row[1] < 0):
             key, element = parts_of_pair(row)
             env = bind(feed.key, key) | bind(feed.element, element)
             stands_for = weight * (1 if feed.weight is None else evaluate(feed.weight, self.tables, env))
             values = {}
             for i, unit in feed.units:
-                # The sums of a row that stands for several are those of all of them.
+                # A share in `totals` is that of all rows that this one stands for.
                 times = weight if i in feed.totals else stands_for
                 values[i] = (evaluate(unit, self.tables, env), times)
             try:
@@ -117,5 +117,5 @@ class FeedMerge:
 
 
 def taking(trusted: frozenset[str], changes: Mapping[str, ZSet]) -> list[str]:
-    """Those of some streams that rows are deleted from."""
+    """The trusted streams from which `changes` deletes rows."""
     return [name for name in sorted(trusted & changes.keys()) if any(weight < 0 for _, weight in changes[name])]

@@ -1,4 +1,4 @@
-"""What a join keeps of its inputs, and what each summand of the delta rule reads of them."""
+"""The inputs that a join keeps, and the versions of them that the summands of the delta rule read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mrql.rewrite.analysis.multilinear import Input
 
 
 def below_nothing(read: Input, rows: ZSet) -> list[Value]:
-    """The keys of an input, or its elements where they have none, of which there is less than nothing."""
+    """The keys, or elements without a key, of rows with a negative weight; rows kept as one sum count together."""
     left: dict[Canonical, tuple[Value, int]] = {}
     for row, weight in rows:
         shown, kept = row, row
@@ -27,7 +27,7 @@ def below_nothing(read: Input, rows: ZSet) -> list[Value]:
 
 
 def kept(read: Input, rows: ZSet) -> Bag:
-    """What a join keeps of an input: the rows, or sums of them."""
+    """An input as the join keeps it: the rows, or sums of them."""
     return _sums(read, rows) if read.sums else rows.bag()
 
 
@@ -47,7 +47,7 @@ def version(which: str, old: ZSet, change: ZSet) -> ZSet:
 
 
 def _sums(read: Input, rows: ZSet) -> Bag:
-    """One element for those that are the same but for their last parts, which are added up, without rounding."""
+    """One element for those that differ in their last `sums` parts only; these are added up, without rounding."""
     found: dict[Canonical, tuple[Value, list[Value]]] = {}
     for (key, value), weight in rows:
         parts = value if isinstance(value, tuple) else (value,)
@@ -59,5 +59,5 @@ def _sums(read: Input, rows: ZSet) -> Bag:
 
 
 def exact(number: Value) -> Value:
-    """A number of which sums are not rounded."""
+    """A number whose sums are not rounded: a float as a fraction."""
     return Fraction(number) if isinstance(number, float) else number

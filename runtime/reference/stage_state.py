@@ -1,4 +1,4 @@
-"""The state of a stage in the reference semantics: a dictionary, into which the share of a row is merged."""
+"""The state of a stage in the reference engine: a dictionary, into which the shares of rows are merged."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from mrql.rewrite.plan.plan import Component, Shape, Stage
 from mrql.runtime.engine.state_store import StateStore
 
 _UNBOUNDED = (monoids.SUM, monoids.PRODUCT)
-"""The monoids whose integers may leave the range of their type, and come back to it."""
+"""The monoids whose integers may leave the range of their type in between, and return to it."""
 
 
 @attrs.define
 class Entry:
-    """What is stored under one key: the support that each feed gives it, and the components."""
+    """The entry of one key: its support from each feed, and the values of the components."""
 
     key: Value
     support: list[int]
@@ -38,8 +38,8 @@ class Entry:
 
 @attrs.frozen
 class Share:
-    """What one row of a feed gives to the state: to which key, how often it supports that, and what it is worth for
-    each component, each value as often as is said beside it. A negative number takes something back."""
+    """The share of one row of a feed in the state: its key, the support it adds, and for each component, by number, a
+    value and how often that is merged. A negative number takes something back."""
 
     feed: int
     key: Value
@@ -49,25 +49,25 @@ class Share:
 
 @attrs.define
 class StageState(StateStore[Iterable[Share], Iterable[Canonical], Collection[Entry], "StageState"]):
-    """The state of a stage: its entries by key, and what the joins of each feed keep of their inputs."""
+    """The state of a stage: its entries by key, and the inputs that its joins keep, by feed number and label."""
 
     stage: Stage
     entries: dict[Canonical, Entry] = attrs.Factory(dict)
     inputs: dict[tuple[int, str], ZSet] = attrs.Factory(dict)
     touched_keys: set[Canonical] = attrs.Factory(set)
     changed: dict[tuple[int, str], int] = attrs.Factory(dict)
-    """How many rows of each input of a join the last batch has changed."""
+    """The number of rows that the last batch changed in each input of a join."""
     rows_by_feed: dict[int, int] = attrs.Factory(dict)
-    """How many rows each feed, by its number, has given it in the last batch."""
+    """The number of rows that each feed, by its number, gave to the state in the last batch."""
 
     def snapshot(self) -> StageState:
-        """The same state, which stays as it is when this one changes."""
+        """A copy of the state, which later changes do not affect."""
         entries = {k: Entry(entry.key, [*entry.support], [*entry.values]) for k, entry in self.entries.items()}
         changed, rows_by_feed = dict(self.changed), dict(self.rows_by_feed)
         return StageState(self.stage, entries, dict(self.inputs), set(self.touched_keys), changed, rows_by_feed)
 
     def restore(self, snapshot: StageState) -> None:
-        """Is what it was at a snapshot."""
+        """Goes back to the state of a snapshot."""
         before = snapshot.snapshot()
         self.entries, self.inputs = before.entries, before.inputs
         self.touched_keys, self.changed, self.rows_by_feed = before.touched_keys, before.changed, before.rows_by_feed
@@ -78,7 +78,7 @@ class StageState(StateStore[Iterable[Share], Iterable[Canonical], Collection[Ent
         return len(self.touched_keys)
 
     def rows_given_to(self, component: int) -> int:
-        """How many rows the last batch has given to a component."""
+        """How many rows the last batch gave to a component."""
         return sum(rows for feed, rows in self.rows_by_feed.items() if component in dict(self.stage.feeds[feed].units))
 
     def size(self) -> int:
@@ -102,7 +102,7 @@ class StageState(StateStore[Iterable[Share], Iterable[Canonical], Collection[Ent
         return any(n for n, feed in zip(entry.support, self.stage.feeds, strict=True) if feed.supports)
 
     def lookup(self, keys: Iterable[Canonical]) -> list[Entry]:
-        """The entries of some keys, as far as there are any."""
+        """The entries of those keys that have one."""
         return [self.entries[key] for key in keys if key in self.entries]
 
     def scan(self) -> Collection[Entry]:
@@ -125,7 +125,7 @@ class StageState(StateStore[Iterable[Share], Iterable[Canonical], Collection[Ent
             entry.values[i] = _merged(self.stage.components[i], entry.values[i], value, times)
 
     def compact(self) -> None:
-        """Drops what there are no rows behind: a key lives while there are."""
+        """Drops the entries of keys without support."""
         for found in [found for found, entry in self.entries.items() if not any(entry.support)]:
             del self.entries[found]
 
@@ -139,8 +139,8 @@ def _is_total(component: Component) -> bool:
 
 
 def _read(component: Component, stored: Value) -> Value:
-    """The value of what is stored: a sum, or a product, may have left its range on the way to it. It is an error where
-    the answer asks for it."""
+    """The value of a stored component. A sum or product outside the range of its type is an error only where the
+    answer reads it."""
     if isinstance(stored, Total):
         return stored.value
     try:
@@ -150,7 +150,7 @@ def _read(component: Component, stored: Value) -> Value:
 
 
 def _added(stored: Value, share: Value, times: int, t: Type) -> Value:
-    """A sum with a share some times more, or less: a number, or what sides of a join multiplied (`Feed.totals`)."""
+    """A sum plus `times` a share: a number, or the total of a row that stands for several (`Feed.totals`)."""
     match stored, share:
         case Total(), (high, low):
             return stored.with_integer(times * side_sums.whole(high, low))
@@ -172,7 +172,7 @@ def _added(stored: Value, share: Value, times: int, t: Type) -> Value:
 
 
 def _with_products(stored: Total, magnitude: int | None, mantissas: float, count: int) -> Total:
-    """A sum of doubles with some that are of one magnitude."""
+    """A sum of doubles plus `count` doubles of one magnitude, whose mantissas add up to `mantissas`."""
     if magnitude is None or magnitude == side_sums.ZERO:
         return stored
     if abs(magnitude) == side_sums.NO_NUMBER:
@@ -188,7 +188,7 @@ def _merged(component: Component, stored: Value, share: Value, weight: int) -> V
     if monoid == monoids.SUM:
         return _added(stored, share, weight, component.type)
     if isinstance(monoid, BagUnion):
-        # All copies at once: one by one, each would copy the bag.
+        # All copies at once: one by one, each merge would copy the bag.
         share, weight = Bag([*share] * abs(weight)), 1 if weight > 0 else -1
     for _ in range(1 if monoids.is_idempotent(monoid) and weight > 0 else abs(weight)):
         stored = combine(monoid, stored, share) if weight > 0 else diminish(monoid, stored, share)
@@ -197,10 +197,10 @@ def _merged(component: Component, stored: Value, share: Value, weight: int) -> V
 
 def _carried(value: Value, monoid: Aggregate | BagUnion, t: Type) -> Value:
     if monoid == monoids.PRODUCT and t == ty.LONG:
-        # Too large as it is, it is too large with any other factor but 0.
+        # A product that is out of range stays so with every further factor but 0, so it can be clamped.
         return max(-TOO_LARGE, min(value, TOO_LARGE))
     return convert(value, t) if isinstance(monoid, Aggregate) else value
 
 
 TOO_LARGE = 1 << 64
-"""More than any long, also with its sign changed."""
+"""Greater than the absolute value of any long."""

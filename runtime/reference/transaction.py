@@ -1,4 +1,4 @@
-"""A batch of a view in the reference engine counts as a whole, or not at all."""
+"""Makes a batch of a view in the reference engine atomic."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mrql.runtime.sources.current_rows import CurrentRows
 
 @attrs.define
 class BatchActivity:
-    """What one batch was. The next one has its own."""
+    """What one batch did, and how long it took. Each batch has its own."""
 
     milliseconds: dict[str, float] = attrs.Factory(dict)
-    """How long it has taken for each operator, by its id; for what a stage keeps together, under the stage's name."""
+    """The time spent on each operator, by its id, and on the state of each stage, by the stage's name."""
     passed_on: dict[str, int] = attrs.Factory(dict)
-    """How many rows it has changed of each stream, derived ones included."""
+    """The number of rows it changed in each stream, derived streams included."""
     fed: dict[str, int] = attrs.Factory(dict)
-    """How many rows its steps have fed to each bag of a loop that is carried over."""
+    """The number of rows fed to each bag of the loops that are carried over."""
     residual: Residual = attrs.Factory(Residual)
-    """Of the loops that are carried over, and of what is withheld."""
+    """The residual of the loops that are carried over and of the withheld changes."""
 
 
 class ViewContents(Protocol):
-    """What a view keeps from batch to batch."""
+    """The contents of a view that are restored when a batch fails."""
 
     states: list[StageState]
     derived: dict[str, ZSet]
@@ -41,7 +41,7 @@ class ViewContents(Protocol):
 
 @contextmanager
 def all_or_nothing(view: ViewContents) -> Iterator[None]:
-    """What fails in the block leaves the view as it was."""
+    """Restores the view to what it was if the block fails."""
     states = [(state, state.snapshot()) for state in view.states]
     derived, present, starts = dict(view.derived), dict(view.present), dict(view.starts)
     current, batch = dict(view.current), view.batch

@@ -29,18 +29,18 @@ from mrql.runtime.reference.transaction import BatchActivity, all_or_nothing
 from mrql.runtime.sources.current_rows import CurrentRows
 
 Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]
-"""Merges changes into some stages, and adds to them what those derive."""
+"""Merges changes into the named stages, and adds the changes of derived streams to them."""
 
 Arriving: TypeAlias = ZSet | Sequence[tuple[Value, int]]
-"""What a batch has of a stream. Where rows replace others it is no sum of weights: one that comes and one that takes it
-away do not cancel."""
+"""The rows of one stream in a batch, with weights. Where rows replace each other by key, weights are not added up: an
+insertion and a deletion of the same row do not cancel."""
 
 
 class ReferenceView:
     """A query kept up to date, in the reference semantics."""
 
     def __init__(self, plan: Plan, tables: Mapping[str, Bag] | None = None, *, start: bool = True) -> None:
-        """A view of nothing yet. One that does not `start` has its states put in, and is then to `resume`."""
+        """A view over empty streams. Without `start`, its states must be loaded, and then `resume` called."""
         self.plan = plan
         self.tables = dict(tables or {})
         for name, loop in plan.loops if self.tables.keys() >= plan.tables.keys() else ():
@@ -48,23 +48,23 @@ class ReferenceView:
         self.states = [StageState(stage) for stage in plan.stages]
         self.circuit = circuit_of(plan)
         self.batch = BatchActivity()
-        """What the last batch was."""
+        """The activity of the last batch."""
         self.derived: dict[str, ZSet] = {}
-        """The derived streams as they were after the last batch."""
+        """The contents of the derived streams after the last batch."""
         self.present: dict[str, ZSet] = {}
-        """The rows of the streams that can lose rows again, what the loops that are carried over have, and what is
-        withheld."""
+        """By stream: the current rows where deletions are looked up, the bags of loops that are carried over, and the
+        withheld changes of derived streams."""
         self.starts: dict[str, ZSet] = {}
-        """What those would begin with now."""
+        """The start values of the bags of those loops after the last batch."""
         self.current: dict[str, CurrentRows] = {}
-        """What there is of each key of the streams whose rows replace each other."""
-        # A total is there from the start, and what is derived from it too.
+        """The current rows, by key, of the streams whose rows replace each other."""
+        # Totals, and the streams derived from them, have values from the start.
         if start:
             self.resume((), {})
 
     def resume(self, kept: Collection[str], arrived: Mapping[str, Arriving]) -> None:
-        """Builds the states of the stages that are not `kept` from the rows that have arrived so far; where it is known
-        what those have left of each key, from that."""
+        """Builds the states of the stages that are not `kept` from the rows that have arrived so far, or, where the
+        current rows by key of a stream are known, from these."""
         known = {name: ZSet.of(current.rows()) for name, current in self.current.items()}
         changes = self._net({name: rows for name, rows in arrived.items() if name not in known}) | known
         self._record({name: rows for name, rows in changes.items() if name not in self.present})
@@ -104,18 +104,18 @@ class ReferenceView:
         state.compact()
 
     def apply(self, deltas: Mapping[str, Arriving]) -> None:
-        """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−).
+        """Brings the states up to date with a batch: the insertions (+) and deletions (−) of each stream.
 
         Raises: MissingRow when a row is deleted that is not there; AmbiguousRow, MissingVersion where it is not known
-            which row replaces which; UserError when the query has no value for the data. The states are then as they
-            were.
+            which row replaces which; UserError when the query has no value for the data. The states are then
+            unchanged.
         """
         with self.applied(deltas):
             pass
 
     @contextmanager
     def applied(self, deltas: Mapping[str, Arriving]) -> Iterator[None]:
-        """The same, for a batch that counts only where all goes well in the block too."""
+        """As `apply`, for a batch that is also rolled back if the block fails."""
         with all_or_nothing(self):
             changes = self._net(deltas)
             self._record(changes)
@@ -124,7 +124,7 @@ class ReferenceView:
 
     @property
     def _feeds(self) -> FeedMerge:
-        """What merges feeds in this batch."""
+        """The object that merges feeds in this batch."""
         return FeedMerge(self.plan, self.circuit, self.tables, self.batch.milliseconds)
 
     @property
@@ -133,13 +133,13 @@ class ReferenceView:
         return self.batch.residual
 
     def _net(self, arriving: Mapping[str, Arriving]) -> dict[str, ZSet]:
-        """A batch as it changes the streams: where rows replace others, with these taken away."""
+        """The net changes of the streams: where rows replace others, these are deleted."""
         changes: dict[str, ZSet] = {}
         for name, rows in arriving.items():
             if name in self.plan.keyed:
                 before = self.current.get(name) or CurrentRows(name, self.plan.keyed[name])
                 after, changes[name] = before.after(rows)
-                # Another dictionary: the one before is gone back to when the batch fails.
+                # A new dictionary, as the old one is restored when the batch fails.
                 self.current = {**self.current, name: after}
             else:
                 assert isinstance(rows, ZSet)
@@ -147,7 +147,7 @@ class ReferenceView:
         return changes
 
     def _go_through(self, changes: dict[str, ZSet]) -> None:
-        """Merges a batch stage by stage; loops that are carried over come to rest before their values are read."""
+        """Merges a batch stage by stage; loops that are carried over are iterated before their values are read."""
         self.batch = BatchActivity()
         for state in self.states:
             state.touched_keys.clear()
@@ -163,9 +163,9 @@ class ReferenceView:
     def _carry_over(
         self, loop: Feedbacks, merged: frozenset[str], changes: dict[str, ZSet], merge: Merge
     ) -> frozenset[str]:
-        """Merges a batch into the stages of a loop that were not `merged` yet, and feeds back what that changes.
+        """Merges a batch into the stages of a loop that were not `merged` yet, and feeds back the resulting changes.
 
-        What is new of what the loop begins with comes with the batch. Returns the stages.
+        New rows of the loop's start value are added to the batch. Returns all stages that the loop is computed from.
         """
         starting, below = self.plan.below(loop.starts), self.plan.below(loop.reads)
         merge(starting - merged, changes)
@@ -177,7 +177,7 @@ class ReferenceView:
         return below
 
     def _merge(self, names: Collection[str], changes: dict[str, ZSet]) -> None:
-        """Merges a batch into some stages; how they change what is derived from them is added to it."""
+        """Merges a batch into the named stages, and adds to it the changes of the derived streams that they read."""
         for state in self.states:
             if state.stage.name in names:
                 for derived in self.plan.derived_for(state.stage):
@@ -190,14 +190,14 @@ class ReferenceView:
                 self._must_be_backed(state, changes)
 
     def _must_be_backed(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
-        """Raises: WrongDeletion where trusted deletions have left a key with fewer rows than none."""
+        """Raises: WrongDeletion where trusted deletions have left a key with negative support."""
         trusted = taking(self.plan.trusted & {*state.stage.streams}, changes)
         for entry in state.lookup(sorted(state.touched_keys, key=repr)) if trusted else ():
             if min(entry.support) < 0:
                 raise WrongDeletion(trusted, state.stage.name, show_value(entry.key))
 
     def _feed_back(self, loop: Feedbacks, changes: dict[str, ZSet]) -> None:
-        """Feeds back what a batch has changed of a loop's bags, step by step, as far as it matters."""
+        """Feeds the changes of a loop's bags back to it, step by step, as far as they exceed the threshold."""
         inside = self.plan.inside(loop)
         for taken in range(1, loop.steps + 1):
             found = {part.fed.name: self._divided(part, loop.threshold) for part in loop.parts}
@@ -219,7 +219,7 @@ class ReferenceView:
         self.present = {**self.present, **{name: self.present.get(name, ZSet()) + rows for name, rows in fed.items()}}
 
     def _new_of_start(self, part: Feedback) -> ZSet:
-        """What a loop begins with, where it has begun with nothing; else what is new of it."""
+        """The start value of a bag that has no rows yet; otherwise the groups of rows that are new in it (`unlike`)."""
         name, after = part.fed.name, ZSet.of(self._bag(part.start))
         before = self.starts.get(name, ZSet())
         self.starts[name] = after
@@ -232,9 +232,9 @@ class ReferenceView:
             return divided(pending, element_type(part.fed), threshold)
 
     def _run_to_fixpoint(self, state: StageState, recursive: DerivedStream) -> ZSet:
-        """Takes the changes of what is made from a state back to it, the earliest first, until there are none.
+        """Feeds the changes of a recursive stream back to its stage, earliest first, until there are none; returns all.
 
-        Raises: UserError when that takes more steps than it may.
+        Raises: UserError when that takes more steps than the loop may take.
         """
         before = self.derived.get(recursive.name, ZSet())
         seen = before
@@ -256,7 +256,7 @@ class ReferenceView:
             state.compact()
 
     def answer(self) -> Value:
-        """The answer over all that was applied so far."""
+        """The answer over all batches applied so far."""
         with timed(self.batch.milliseconds, "answer"):
             return asked(self._value(self.plan.answer))
 
@@ -268,11 +268,11 @@ class ReferenceView:
                 left = present[name].weight(row)
                 if left < 0:
                     raise MissingRow(name, show_value(row), -left)
-        # Another dictionary: the one before is gone back to when the batch fails.
+        # A new dictionary, as the old one is restored when the batch fails.
         self.present = {**self.present, **present}
 
     def _value(self, term: Term) -> Value:
-        """A term over the states as they are."""
+        """The value of a term over the current states."""
         env = {state.stage.name: state.value() for state in self.states}
         return evaluate(term, self.tables, env)
 
@@ -292,7 +292,7 @@ class ReferenceView:
         return change
 
     def _passed_on(self, derived: DerivedStream, change: ZSet) -> ZSet:
-        """What matters of a change, and of what was withheld before; the rest is withheld."""
+        """The part of a change, and of the withheld changes, that exceeds the threshold; the rest is withheld."""
         if not derived.threshold.is_given:
             return change
         whole = self.present.get(derived.name, ZSet()) + change
@@ -301,6 +301,6 @@ class ReferenceView:
         return due
 
     def _residual(self) -> Residual:
-        """How far the answer may be off by what is withheld."""
+        """How far the answer may be off because of withheld changes."""
         left = [(self.present.get(d.name, ZSet()), d) for d in self.plan.thresholded]
         return Residual.of_steps([divided(rows, element_type(d.stream), d.threshold)[1] for rows, d in left])

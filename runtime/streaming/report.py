@@ -1,4 +1,4 @@
-"""What a batch was and what it cost: the one record that the progress and the metrics of a stream are made of."""
+"""The report of a batch, from which the progress and the metrics of a stream are made."""
 
 from __future__ import annotations
 
@@ -16,52 +16,52 @@ from mrql.runtime.engine.stopwatch import timed
 
 
 class BatchPhase(Enum):
-    """What the time of a batch goes to."""
+    """The phases into which the time of a batch is divided."""
 
     FIND = "find"
-    """To look which files are new."""
+    """Finding what is new in the sources."""
     COUNT = "count"
-    """To count the rows of the files."""
+    """Counting the rows that were found."""
     APPLY = "apply"
-    """To read the rows, to merge them into the states, and to write the answer. On Spark that is one job."""
+    """Reading the rows, merging them into the states, and writing the answer. On Spark that is one job."""
     COMMIT = "commit"
-    """To write the states down and to commit them with the answer; nothing without a checkpoint."""
+    """Writing the states and committing them with the answer; absent without a checkpoint."""
 
 
 @attrs.frozen
 class Measurements:
-    """What is measured of a batch only where somebody asks for it."""
+    """Measurements of a batch that are made only on request."""
 
     rows_out: int | None
-    """The rows of the answer, or of its changes; None where the sink has not asked Spark for all of them."""
+    """The number of rows of the answer, or of its changes; None where the sink did not read all of them from Spark."""
     states: Mapping[str, StateSize]
-    """By the name of the stage; what a stream may lose again by the name of the stream."""
+    """By the name of the stage, or of the stream whose rows are kept."""
     checkpoint_bytes: int | None
-    """What the commit has in runs; None without a checkpoint."""
+    """The size of all runs of the commit; None without a checkpoint."""
     operators: Mapping[str, OperatorActivity] = attrs.Factory(dict)
-    """What the batch was for each operator of the circuit, by its id."""
+    """The activity of each operator of the circuit, by its id."""
 
 
 @attrs.frozen
 class Report:
-    """What a batch was: its number, the files and rows that it read, and what it cost."""
+    """The report of a batch: its number, the files and rows that it read, and what it cost."""
 
     number: int
     ended: datetime
     files_of: Mapping[str, int]
-    """By the name of the stream, here and below."""
+    """By the name of the stream, as in the three fields below."""
     rows_of: Mapping[str, int]
-    """Without those that are malformed."""
+    """Without malformed rows."""
     malformed_of: Mapping[str, int]
     waiting_of: Mapping[str, int]
-    """The files that were there when the batch began, and are left for the next ones."""
+    """The number of files that were there when the batch began and are left for later batches."""
     touched: int
     state_rows: int
     milliseconds_of: Mapping[BatchPhase, float]
     residual: Residual | None = None
-    """How far the values of loops that are carried over may be off, where there are some."""
+    """How far the answer may be off because small changes are withheld; None where the plan withholds none."""
     kept_aside: str | None = None
-    """What was done with malformed rows, where there were some."""
+    """A message that says where malformed rows were kept, if there were any."""
     measured: Measurements | None = None
 
     @property
@@ -83,12 +83,12 @@ class Report:
 
 @attrs.define
 class Clock:
-    """How long the phases of a batch take."""
+    """Measures the time of each phase of a batch."""
 
     milliseconds: dict[BatchPhase, float] = attrs.Factory(dict)
 
     def phase(self, phase: BatchPhase) -> AbstractContextManager[None]:
-        """Adds the time of a block to a phase."""
+        """Adds the time of a block to that of a phase."""
         return timed(self.milliseconds, phase)
 
     @staticmethod
@@ -103,17 +103,17 @@ class Counting:
     count: RowCount | None = None
 
     def of(self, answer: Answer) -> Answer:
-        """The same answer, whose rows are counted."""
+        """The same answer, with its rows counted."""
         return _Counted(self, answer)
 
     def through(self, rows: Rows) -> Rows:
-        """The same rows, counted where none were."""
+        """The same rows, counted if no others are."""
         if self.count is None:
             rows, self.count = rows.counted()
         return rows
 
     def rows(self) -> int | None:
-        """How many rows there were."""
+        """The number of rows; None where none or not all were asked for."""
         return None if self.count is None else self.count()
 
 

@@ -1,6 +1,6 @@
-"""The stream loop: new files become batches, each batch a new answer.
+"""The stream loop: new data becomes batches, and each batch gives a new answer.
 
-What a batch does on an engine is behind `Engine`, so that the loop is the same on Spark and in the reference semantics.
+The loop sees an engine only as an `Engine`, so it is the same on Spark and in the reference engine.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ logger = logging.getLogger(__name__)
 
 
 class Emit(Enum):
-    """What a batch puts out."""
+    """What a stream puts out after each batch."""
 
     SNAPSHOT = "snapshot"
     """The whole answer after the batch."""
     CHANGES = "changes"
-    """How the batch changed the answer: rows with a weight, +1 for new, −1 for gone."""
+    """How the batch changed the answer: rows with weights, positive for insertions, negative for deletions."""
 
 
 @attrs.frozen
 class Sizes:
-    """How large the states are: their rows, and the keys that the last batch touched."""
+    """The number of rows in the states, and of keys that the last batch touched."""
 
     rows: int
     touched: int
@@ -68,29 +68,29 @@ Put: TypeAlias = Callable[[Answer], None]
 
 
 class Engine(Protocol):
-    """What keeps a plan up to date."""
+    """An engine that keeps a plan up to date."""
 
     def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
-        """Applies a batch and puts out its answer; on failure the state is as it was.
+        """Applies a batch and puts out its answer; on failure the states are unchanged.
 
-        Only where `changes` are asked for beforehand, there are any.
+        The answer has changes only where `changes` are asked for here.
         """
 
     def sizes(self) -> Sizes:
         """The sizes after the last batch."""
 
     def measure(self) -> EngineMeasurements:
-        """How large the states are, with bytes, and what the last batch was for each operator."""
+        """The sizes of the states, with bytes, and the activity of each operator in the last batch."""
 
     @property
     def circuit(self) -> Circuit:
-        """How a batch goes through."""
+        """The operators that a batch goes through."""
 
     def residual(self) -> Residual | None:
-        """How far the values of loops that are carried over may be off after the last batch; None without such."""
+        """How far the answer may be off after the last batch; None where the plan withholds no changes."""
 
     def durable(self) -> States:
-        """The states, to be committed; of an engine that was made to go on from a checkpoint."""
+        """The states, to be committed; only for an engine that was made with a `GoingOn`."""
 
     def close(self) -> None:
         """Frees the state."""
@@ -98,38 +98,38 @@ class Engine(Protocol):
 
 @attrs.frozen
 class Options:
-    """How to run a stream: `once` stops when all is read that was there at first; `interval` is in seconds."""
+    """How to run a stream: `once` stops when all data present at the start is read; `interval` is in seconds."""
 
     once: bool = False
     interval: float = 1.0
     max_files: int | None = None
     max_rows: int | None = None
-    """About so many rows of an adapter are in a batch; they are in the memory of the driver."""
+    """The approximate number of rows that a batch takes from an adapter; they are in the driver's memory."""
     emit: Emit = Emit.SNAPSHOT
     """What directories and the console get."""
     may_go: bool = False
-    """Whether files may be removed when they were read: their rows stay."""
+    """Whether files may be removed once they are read; their rows stay."""
 
 
 GLANCE_SECONDS = 0.05
-"""So many seconds at most pass before the wish to stop is heard."""
+"""The longest time until a waiting stream notices a request to stop."""
 
 
 @attrs.define
 class Stop:
-    """A wish to stop, heard between batches.
+    """A request to stop, which is honoured between batches.
 
-    It is no `threading.Event`: what handles a signal must not take a lock that the code it interrupts may hold.
+    It is not a `threading.Event`: a signal handler must not take a lock that the code it interrupts may hold.
     """
 
     wished: bool = False
 
     def wish(self) -> None:
-        """Stops the stream after the batch that is running."""
+        """Requests a stop after the batch that is running."""
         self.wished = True
 
     def comes(self, seconds: float) -> bool:
-        """Waits, and returns early and true where there is the wish to stop."""
+        """Waits for so many seconds at most, and returns whether a stop was requested; at once if so."""
         until = time.monotonic() + seconds
         while not self.wished and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, GLANCE_SECONDS))
@@ -138,10 +138,10 @@ class Stop:
 
 @attrs.define
 class Loop:
-    """A stream that runs: an engine, the sources of its streams, and where its answers and its states go.
+    """A running stream: an engine, the sources of its streams, and where its answers and its states go.
 
-    The malformed rows of a batch are kept when its answer is out. With `commits`, answer, states and what was consumed
-    are committed together.
+    The malformed rows of a batch are kept once its answer is out. With `commits`, the answer, the malformed rows, the
+    states and what was consumed are committed together.
     """
 
     engine: Engine
@@ -151,23 +151,24 @@ class Loop:
     quarantine: Quarantine | None = None
     commits: Commits | None = None
     copies: Copies | None = None
-    """Copies of the files that were read, where these may change."""
+    """Copies of the files that were read, if files may change."""
     stop: Stop = attrs.Factory(Stop)
     begun: Sequence[tuple[SourceSpec, Sequence[Part]]] = ()
-    """What was read before the first batch: static tables, and files that states are built from again."""
+    """What was read before the first batch: static tables, and what states were rebuilt from."""
     measuring: bool = False
-    """Whether the reports are to have what it takes some time to measure."""
+    """Whether the reports have `Measurements`, which take some time."""
     watched: Sequence[Watched] | None = None
-    """What the streams are read from, with what was read of it; from the beginning unless said otherwise."""
+    """What the streams are read from, and how far; if None, from the last of the `commits`, or from the beginning."""
     number: int = 0
-    """The batch that comes next, where no checkpoint says it."""
+    """The number of the next batch; with `commits` it is taken from there."""
     is_closed: bool = False
 
     def run(self) -> Iterator[Report]:
-        """Yields a report for each batch; with `once` it ends, else when there is the wish to stop.
+        """Yields a report for each batch, with `once` until all is read, otherwise until a stop is requested.
 
         Raises: UserError when a directory or a row is not what it should be; Wider where rows are of a wider type, and
-            StatesLost where states were lost. What is read stays open then, until it is gone on from or closed.
+            StatesLost where states were lost. After these two, adapters stay open: another loop goes on from them, or
+            `close` is called.
         """
         commits = self.commits
         if commits is not None:
@@ -192,11 +193,11 @@ class Loop:
 
     @property
     def adapted(self) -> dict[str, Adapted]:
-        """What adapters read, by the names of their streams."""
+        """The streams that adapters read, by name."""
         return {one.spec.name: one for one in self.watched or () if isinstance(one, Adapted)}
 
     def close(self) -> None:
-        """Closes what is read, if nobody has gone on from it and it was not closed before."""
+        """Closes the adapters, if that was not done before."""
         if not self.is_closed:
             self.is_closed = True
             for one in self.adapted.values():
@@ -247,7 +248,7 @@ class Loop:
         )
 
     def _drop_copies(self, directories: Sequence[Watched], batch: Batch) -> None:
-        """Removes the copies whose rows a batch has taken back, unless another stream has read them too."""
+        """Removes the copies of files whose rows a batch has withdrawn, unless another stream has read these too."""
         if self.copies is not None:
             parts = (part for parts in batch.values() for part in parts)
             read = [directory for directory in directories if isinstance(directory, Directory)]
@@ -267,7 +268,7 @@ class Loop:
     def _activities(
         self, known: Mapping[str, OperatorActivity], rows_of: Mapping[str, int], rows_out: int | None
     ) -> dict[str, OperatorActivity]:
-        """What the batch was for each operator: the engine knows, but for sources and the answer."""
+        """The activity of each operator: what the engine knows, `rows_in`, and the rows of sources and answer."""
         found = {}
         for operator in self.engine.circuit.operators:
             activity = known.get(operator.id, OperatorActivity())
@@ -284,8 +285,8 @@ class Loop:
     def _rows_given(
         self, operator: Operator, found: Mapping[str, OperatorActivity], rows_of: Mapping[str, int]
     ) -> int | None:
-        """The rows that an operator was given: a source those that were read, any other those of what it reads, but for
-        static tables; None where one of these is not known."""
+        """The number of rows that an operator received: of a source, those read; of any other, the output of its inputs
+        except static tables; None where one of these is not known."""
         if operator.kind is OperatorKind.SOURCE:
             return rows_of.get(operator.id, 0)
         by_id = self.engine.circuit.by_id
@@ -295,7 +296,7 @@ class Loop:
     def _apply(
         self, directories: Sequence[Watched], batch: Batch, number: int, counting: Counting | None, clock: Clock
     ) -> tuple[Mapping[str, int], str | None]:
-        """Puts out the answer after a batch; returns how many rows were malformed, and what was done with them."""
+        """Applies a batch and puts out its answer; returns the number of malformed rows by stream, and a message."""
         read = (part for parts in batch.values() for part in parts)
         logger.debug("batch %d reads %s", number, ", ".join(map(_named, read)))
 
@@ -321,7 +322,7 @@ class Loop:
         return malformed, kept
 
     def _look_again(self, batch: Batch) -> None:
-        """What was read must be what was found, and is noted as read: before anything of a batch is seen.
+        """Checks, before any output of a batch is seen, that the files that were read are still as they were found.
 
         Raises: UserError where a file has changed in the meantime. The stream ends, and goes on from the last commit.
         """
@@ -362,7 +363,7 @@ def run(
     sink: Several,
     quarantine: Quarantine | None = None,
 ) -> Iterator[Report]:
-    """Runs a stream that starts over when it is started again.
+    """Runs a stream without a checkpoint, which starts over when it is started again.
 
     Raises: UserError when a directory or a row is not what it should be.
     """
@@ -370,9 +371,9 @@ def run(
 
 
 def must_exist(specs: Iterable[SourceSpec]) -> None:
-    """Where nothing is waited for, a directory that is not there is a mistake; otherwise it may still come.
+    """Checks that the files or directories of sources exist; called where these are not waited for.
 
-    Raises: UserError, naming the first one that is missing.
+    Raises: UserError, naming the first path that is missing.
     """
     for spec in specs:
         if spec.is_files and not Path(spec.path).exists() and not is_pattern(spec.path):

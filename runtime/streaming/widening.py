@@ -1,8 +1,7 @@
-"""Streams whose rows have the type that was found in the first of them, and later rows that do not fit it.
+"""Streams whose row type was inferred from their first rows, and later rows that do not fit it.
 
-A number with a fraction where all were integers, or a field or a column more, is nothing malformed: the type is wider
-than it was taken for. The query is typed again, and what its states hold of the stream is built again from what has
-arrived.
+A number with a fraction where all were integers, or an additional field or column, is not malformed: the type is wider
+than inferred. The query is typed again, and the states that depend on the stream are rebuilt from what has arrived.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from mrql.runtime.sources.partitions import widened_row
 
 
 class Wider(Exception):
-    """Rows are of a wider type than it was taken for."""
+    """Rows are of a wider type than the one inferred."""
 
     def __init__(self, rows: FoundRows) -> None:
         super().__init__(", ".join(found.place for found in rows))
@@ -26,10 +25,10 @@ class Wider(Exception):
 
 
 def must_fit(specs: Mapping[str, SourceSpec], batch: Batch) -> None:
-    """Looks at the rows of a batch, or at the columns of its files, if their type is one that was found, and there are
-    wider ones in their format.
+    """Checks the rows of a batch, or the columns of its files, against inferred row types, in formats in which a type
+    can be widened.
 
-    Raises: Wider where they do not fit it, with a type that also holds all that waits.
+    Raises: Wider where they do not fit, with a type that also holds all files that wait.
     """
     rows = {}
     for name, parts in batch.items():

@@ -24,25 +24,25 @@ from mrql.runtime.spark.relation.relation import Relation
 def evaluate(
     spark: SparkSession, term: Term, sources: Mapping[str, Frame], kept: LoopCheckpoints | None = None
 ) -> DataFrame:
-    """The answer of a term over its sources, as a DataFrame. The values of loops lie in `kept`, for as long as it is
-    not freed."""
+    """The answer of a term over its sources, as a DataFrame. The checkpoints of its loops are put into `kept`; it can
+    be read until these are freed."""
     return answer_rows(RelationCompiler(spark, sources, kept=kept), term).dataframe(spark)
 
 
 SORTED_ALONE_MAX_ROWS = 100_000
-"""How many rows one task sorts. To share them among several, Spark computes them twice: first to see how they are
-distributed, in a job of its own, which takes longer than that sort."""
+"""The most rows that are sorted by one task. To sort in parallel, Spark computes the rows twice, the first time in a
+job that samples their distribution, which takes longer than such a sort."""
 
 
 def answer_rows(compiler: RelationCompiler, term: Term, rows: int | None = None) -> Relation:
-    """The rows of an answer: those of a bag, those of a list in its order, or one row with the value. It is made of
-    about so many `rows`, where that is known."""
+    """The rows of an answer: those of a bag, those of a list in its order, or one row with the value. `rows` is
+    about how many rows it is computed from, where that is known."""
     if not ty.is_collection(term.type):
         return output_rows(compiler.one(term))
     match term:
         case OrderBy() | Take(_, OrderBy()):
             return _ordered(compiler, term, alone=rows is not None and rows <= SORTED_ALONE_MAX_ROWS)
-        # What may be missing is the empty list then; that of rows never is.
+        # A union with `Empty` turns a missing list into the empty one; a list over rows is never missing.
         case Union(listed_rows, Empty()) if is_over_rows(listed_rows):
             return output_rows(sorted_over_rows(compiler, listed_rows))
         case _ if isinstance(term.type, ty.ListType):
@@ -67,7 +67,7 @@ def _ordered(compiler: RelationCompiler, term: Term, *, alone: bool) -> Relation
 def output_rows(frame: Frame, *, weighted: bool = False) -> Relation:
     """A frame with the columns that a user expects: the fields of a record, `_1`, `_2`, … of a tuple, else `value`.
 
-    Where a row may be a missing tuple or record, another column says so: as columns it is one of missing parts.
+    Where a row may be a missing tuple or record, another column says so: the others show a tuple of missing parts.
     """
     columns = [f"{sql} AS {name}" for name, sql in output_columns(unsigned(Expressions(), frame.value))]
     if weighted:
@@ -76,7 +76,7 @@ def output_rows(frame: Frame, *, weighted: bool = False) -> Relation:
 
 
 def output_columns(value: Layout) -> list[tuple[str, str]]:
-    """The columns of a row, quoted, with the expressions that they are."""
+    """The quoted names of a row's columns, each with its expression."""
     columns = [(quote(name), to_sql(of)) for name, of in _columns(value)]
     if isinstance(value, Atom) and is_taken_apart(value.type):
         names = {name for name, _ in labels(value.type)}

@@ -1,4 +1,4 @@
-"""What a function gives for each row, beside what it gave earlier."""
+"""The change of a function's result for each row: its present element inserted, its earlier one deleted."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mrql.runtime.spark.relation.frame import Frame, common_shape, fit
 
 
 def compared(compiler: TermCompiler, function: Lambda, earlier: Term, frame: Frame) -> Frame:
-    """What a function gives for each row of a frame where it gave something else `earlier`: an element at most each
-    time (`row_by_row`), of which the former is taken away."""
+    """The elements of a function for those rows of a frame for which `earlier` has another result, and the elements of
+    `earlier` for them, with negated weights. Each result has at most one element (`row_by_row`)."""
     compiler.meet(earlier)
     item = element_type(function.body)
     env: Environment = bind(function.param, frame.value)
     arrays, shapes = [], []
     for body in (function.body, earlier):
         frame, env, body, element = attached_one(compiler, frame, env, body)
-        # What has one element is in order.
+        # As a list: an array of one element at most need not be sorted.
         array = Atom(compiler.expressions.array(body, env), ty.ListType(item), False)
         frame, kept = compiler.with_column(frame, canonical(compiler.expressions, array))
         arrays.append(to_sql(kept))
@@ -42,7 +42,7 @@ def compared(compiler: TermCompiler, function: Lambda, earlier: Term, frame: Fra
 def attached_one(
     compiler: TermCompiler, frame: Frame, env: Environment, body: Term
 ) -> tuple[Frame, Environment, Term, Term]:
-    """What the element of a body and its conditions read from sources, brought into each row; and the element."""
+    """Attaches what the element of a body and its conditions read from sources to each row; returns the element too."""
     match body:
         case If(condition, then, _):
             frame, env, condition = attached(compiler, frame, env, condition)

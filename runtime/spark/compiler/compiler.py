@@ -1,8 +1,8 @@
 """Bulk terms as relations: cMap, groupBy, coGroup, reduce, union and order over sources.
 
-A cMap runs its function over the rows: conditions become filters, nested generators become `explode`, and what the
-function returns is a layout over the columns. A groupBy or a coGroup does not build its groups when the function above
-only reduces them (`group_by.py`), and one whose sides are joined element by element is a join (`join.py`).
+A cMap runs its function over the rows: conditions become filters, nested generators become `explode`, and the
+function's result is a layout over the columns. A groupBy or a coGroup does not build its groups when the function above
+only reduces them (`group_by.py`), and a coGroup whose sides are joined element by element is a join (`join.py`).
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ from mrql.runtime.spark.relation.frame import ColumnNames, Frame, flat, null_of,
 from mrql.runtime.spark.relation.relation import Relation
 
 PARALLEL_RANGE_MIN_ELEMENTS = 10_000
-"""From so many elements on, a range is made in parts by all cores."""
+"""From this number of elements on, a range is generated as rows by all cores, not as an array."""
 
 
 class RelationCompiler:
     """Compiles bulk terms over the given sources: streams, static tables and the variables of states.
 
-    A source whose type is a bag is a frame of its elements, any other one a frame with one row.
+    A source whose type is a bag is a frame of its elements, any other a frame with one row.
     """
 
     def __init__(
@@ -89,19 +89,19 @@ class RelationCompiler:
         self.sources = dict(sources)
         self.columns = columns or ColumnNames()
         self.kept = kept or LoopCheckpoints()
-        """What the values of loops lie in."""
+        """The checkpoints that hold the values of loops."""
         self.keep = keep
         self.loops: list[tuple[Repeat, Term]] = []
         self.expressions = Expressions()
         self.names = Names({*sources})
         self.met: dict[int, Term] = {}
-        """The terms whose names are taken, by their identity."""
+        """The terms whose names are reserved, by identity."""
 
     def fresh(self) -> str:
         return next(self.columns.take())
 
     def meet(self, term: Term) -> None:
-        """Takes the names of a term: a variable of the query may be called as one that is made here would be."""
+        """Reserves the names in a term, so that no generated name collides with a variable of the query."""
         if id(term) not in self.met:
             self.met |= {id(part_of): part_of for part_of in subterms(term)}
             self.names.taken |= taken_names(term)
@@ -155,7 +155,7 @@ class RelationCompiler:
                 return self.over(term, self.one_row(), {})
 
     def rows(self, term: Term, more: Mapping[str, Frame], columns: ColumnNames, kept: LoopCheckpoints) -> Frame:
-        """The rows of a bag, or the one row of another value, over more sources; loops in the term lie in `kept`."""
+        """The rows of a bag, or the one row of another value, with `more` sources; loops checkpoint into `kept`."""
         inner = RelationCompiler(self.spark, {**self.sources, **more}, columns, kept, self.keep)
         inner.names.taken |= self.names.taken
         return inner.bag(term) if isinstance(term.type, ty.BagType) else inner.one(term)
@@ -165,7 +165,7 @@ class RelationCompiler:
         return any(isinstance(t, Stream | Var) and t.name in self.sources for t in subterms(term))
 
     def retracts(self, term: Term) -> bool:
-        """Whether a term mentions a source of which rows may be taken away: it has no array of its elements."""
+        """Whether a term mentions a source with negative weights: its elements cannot be one array."""
         found = (self.sources.get(t.name) for t in subterms(term) if isinstance(t, Stream | Var))
         return any(frame is not None and frame.retracts for frame in found)
 
@@ -222,7 +222,7 @@ class RelationCompiler:
         return placed(sql) if may_fail(condition) else sql
 
     def kept_by(self, condition: Term, frame: Frame, env: Environment) -> Frame:
-        """The rows for which a condition holds; what stands before its first part that may fail can be moved."""
+        """The rows for which a condition holds. Spark may move only the conjuncts before the first that may fail."""
         parts = conjuncts(condition)
         count = next((i for i, part_of in enumerate(parts) if may_fail(part_of)), len(parts))
         for some in filter(None, (parts[:count], parts[count:])):
@@ -230,7 +230,7 @@ class RelationCompiler:
         return frame
 
     def in_place(self, frame: Frame, term: Term, value: Layout) -> tuple[Frame, Layout]:
-        """A value; where rows were kept out, its parts that may fail are columns of those that are there."""
+        """A value; in a narrowed frame, its parts that may fail become columns, computed for the rows that are left."""
         if not frame.narrowed or not may_fail(term):
             return frame, value
         match term, value:
@@ -253,7 +253,7 @@ class RelationCompiler:
         return attrs.evolve(frame, df=df), Atom(quote(name), item)
 
     def with_column(self, frame: Frame, value: Layout, *, fails: bool = False) -> tuple[Frame, Layout]:
-        """Computes a value once, in columns of its own; what fails stays where it is."""
+        """Computes a value once, in columns of its own; with `fails`, Spark may not move its expressions (`placed`)."""
         named = [(self.fresh(), placed(atom.sql) if fails else atom.sql) for atom in atoms(value)]
         if not named:
             return frame, value
@@ -262,19 +262,19 @@ class RelationCompiler:
         return attrs.evolve(frame, df=df), with_columns(value, names)
 
     def product(self, left: Frame, right: Frame) -> tuple[Frame, Layout]:
-        """Each row of one frame with each of another."""
+        """The cross product of two frames, and the value of the right one in it."""
         other = flat(right, self.columns)
         df = left.df.cross(other.df.broadcast() if right.changes else other.df)
         retracts = left.retracts or other.retracts
         return attrs.evolve(left, df=df, weight=left.times(other.weight), narrowed=True, retracts=retracts), other.value
 
     def one(self, term: Term) -> Frame:
-        """The one row of a term that is no bag, or of a bag as an array."""
+        """One row with the value of a term, a bag as an array."""
         return single_values.one(self, term)
 
 
 def is_large_range(term: Term) -> bool:
-    """Whether a term is a range between constants that is better made row by row than as an array."""
+    """Whether a term is a range between constants that is better generated as rows than as an array."""
     match term:
         case Prim(function, (Lit(int() as low, _), Lit(int() as high, _))) if function == RANGE:
             return high - low >= PARALLEL_RANGE_MIN_ELEMENTS

@@ -1,8 +1,8 @@
-"""Expressions that may fail stay where the query has them.
+"""Keeps expressions that may fail where the query evaluates them.
 
-Spark's optimizer moves a condition of a join to the one side that it reads, and says of a join's key, before the join,
-that it is not null: both are then evaluated for rows that an earlier condition, or the join itself, keeps out. It moves
-nothing that is not deterministic.
+Spark's optimizer pushes a join condition down to the one side that it reads, and filters the keys of a join for not
+being null before the join: both are then evaluated for rows that an earlier condition, or the join itself, excludes. It
+moves nothing that is nondeterministic.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from mrql.algebra.terms import CMap, Empty, Lambda, Term
 
 
 def placed(sql: str) -> str:
-    """An expression that Spark computes where it stands."""
+    """The expression made nondeterministic, so that Spark computes it where it stands."""
     return f"if(spark_partition_id() < 0, NULL, {sql})"
 
 
 def with_guards_inside(term: Term, reads: Callable[[Term], bool], sources: Collection[str]) -> Term:
-    """A term in which a function over the rows of a source, where it may fail, has in it the conditions under which it
-    is evaluated, as far as they are the same for all rows.
+    """The term in which each function over the rows of a source that may fail contains the conditions under which it is
+    evaluated, as far as these are the same for all rows.
 
     *Equation*: `if c then h(cMap(f, S)) else e  =  if c then h(cMap(λx. if c then f(x) else {}, S)) else e`
     """

@@ -1,9 +1,9 @@
-"""groupBy and coGroup as relations: the function above is split into the parts that merge ([MRQL] §9), each is an
-aggregate function of Spark, and only a group that is used as a bag is collected.
+"""groupBy and coGroup as relations: the function above is split into the parts that merge ([MRQL] §9), each of which is
+an aggregate function of Spark; only a group that is used as a bag is collected.
 
-A group of a frame that retracts is no bag: a row of it may take away one that is not among them. With f linear in the
-group, `f(xs − ys) = f(xs) − f(ys)` for bags xs, ys ([DBSP] Thm 3.3), so what comes to a group and what goes of it are
-collected apart, and f is computed over both.
+A group of a frame that retracts is not a bag: a deletion may be of a row that is not in the group. With f linear in the
+group, `f(xs − ys) = f(xs) − f(ys)` for bags xs, ys ([DBSP] Thm 3.3), so the insertions and the deletions of a group are
+collected separately, and f is computed over each.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from mrql.runtime.spark.relation.relation import Relation, union_all
 
 
 def keyed(compiler: TermCompiler, frame: Frame, key_type: Type, *, joins: bool) -> tuple[Layout, Layout]:
-    """Key and value of a frame of pairs; a key that two sides share is taken apart into the same parts."""
+    """The key and the value of a frame of pairs; with `joins`, the key is taken apart, as on the other side."""
     pair = frame.value.type
     assert isinstance(pair, ty.TupleType)
     own = part(frame.value, "_1", pair.items[0])
@@ -55,7 +55,7 @@ def keyed(compiler: TermCompiler, frame: Frame, key_type: Type, *, joins: bool) 
 
 
 def grouped(compiler: TermCompiler, term: CMap) -> Frame:
-    """`cMap(λ(k, s). e, groupBy(c))`: the parts of e that merge, by key; then e over them."""
+    """`cMap(λ(k, s). e, groupBy(c))`: the parts of e that merge are aggregated by key, then e is computed from them."""
     key, group, body = function_parts(term)
     assert isinstance(term.source, GroupBy)
     assert isinstance(group, PVar)
@@ -78,13 +78,13 @@ def grouped(compiler: TermCompiler, term: CMap) -> Frame:
 
 
 GONE = "_gone"
-"""What stands behind the name of a column for what goes of a group."""
+"""The suffix of the columns for the deletions of a group."""
 
 
 def _signs(frame: Frame, body: Term, group: PVar, parts: Sequence[Part]) -> list[tuple[str | None, str]]:
-    """How often the rows of a frame count in the groups, and what stands behind the names of the columns for it.
+    """The weights with which the rows of a frame count in its groups, each with the suffix of the columns for it.
 
-    Raises: InternalError where what is made of the groups of a frame that retracts is not linear in them.
+    Raises: InternalError for a frame that retracts if the body is not linear in the group, or aggregates it.
     """
     if not frame.retracts:
         return [(frame.weight, "")]
@@ -96,8 +96,8 @@ def _signs(frame: Frame, body: Term, group: PVar, parts: Sequence[Part]) -> list
 def _of_groups(
     compiler: TermCompiler, groups: Relation, key: Layout, names: Sequence[str], changed: Sequence[str]
 ) -> Frame:
-    """Rows with a key and its groups. A row of which something goes is there once more, with what goes instead of what
-    comes, to be taken away."""
+    """One row for each key, with its groups. A key with deletions has a second row, of weight −1, with the deletions in
+    place of the insertions."""
     if not changed:
         return Frame(groups, Struct((), ty.UNIT))
     sign = compiler.fresh()
@@ -111,16 +111,16 @@ def _of_groups(
 
 @attrs.frozen
 class _Kept:
-    """A part of a group in columns. One of longs or decimals that may leave its range does so where it is read."""
+    """A part of a group, kept in columns. Where longs or decimals leave their range, the error is raised on reading."""
 
     part: Part
     name: str
     row: Var
-    """An element of the group."""
+    """The variable for an element of the group."""
     unit: Term
-    """What an element adds."""
+    """The share of one element."""
     carrier: Carrier | None
-    """How one of longs or decimals is kept; None of any other, which is one column with its value."""
+    """How a part of longs or decimals is kept in columns; None where one column holds the value."""
 
     @classmethod
     def of(cls, compiler: TermCompiler, part_: Part, group: PVar, row_type: Type) -> _Kept:
@@ -138,13 +138,13 @@ class _Kept:
 
     @property
     def nulls(self) -> list[str]:
-        """What stands in the columns of a side that does not have it."""
+        """The nulls in the columns of the side without the part."""
         carrier = self.carrier
         types = [self.part.term.type] if carrier is None else [column.type for column in carrier.columns]
         return [f"CAST(NULL AS {sql_type(t)})" for t in types]
 
     def shares(self, compiler: TermCompiler, value: Layout, weight: str | None, env: Environment) -> list[str]:
-        """The aggregate functions over the shares of the rows, a column each."""
+        """The aggregate functions over the shares of the rows, one for each column."""
         scope = {**env, self.row.name: value}
         monoid, t = self.part.monoid, self.part.term.type
         if not isinstance(monoid, Aggregate):
@@ -157,7 +157,7 @@ class _Kept:
         return [carrier.merged(s, c) for s, c in zip(carrier.shares(one, weight), carrier.columns, strict=True)]
 
     def present(self, suffix: str) -> list[str]:
-        """The aggregate functions over two sides, of which one has the part."""
+        """The aggregate functions that merge the columns of both sides."""
         t, carrier, name = self.part.term.type, self.carrier, quote(self.name + suffix)
         if carrier is not None:
             return [carrier.merged(column, c) for column, c in zip(self.columns, carrier.columns, strict=True)]
@@ -167,7 +167,7 @@ class _Kept:
         return [aggregate_sql(self.part.monoid, t, name, None)]
 
     def read(self) -> Atom:
-        """Its value. A group that is collected is never missing."""
+        """The value of the part. A collected group is never missing."""
         t, carrier = self.part.term.type, self.carrier
         if carrier is None:
             return Atom(quote(self.name), t, not ty.is_collection(t))
@@ -175,7 +175,7 @@ class _Kept:
 
 
 def co_grouped(compiler: TermCompiler, term: CMap) -> Frame:
-    """`cMap(λ(k, (xs, ys)). e, coGroup(c, d))` where e uses a side as a whole: both sides by key, side by side."""
+    """`cMap(λ(k, (xs, ys)). e, coGroup(c, d))` where e uses a side as a whole: groups each side by key, then both."""
     key, groups, body = function_parts(term)
     source = term.source
     assert isinstance(source, CoGroup)
@@ -186,7 +186,7 @@ def co_grouped(compiler: TermCompiler, term: CMap) -> Frame:
     layouts = [keyed(compiler, frame, key_type, joins=True) for frame in sides]
     columns = with_columns(layouts[0][0], compiler.columns.take())
     kept, measures, changed = list[_Kept](), (list[str](), list[str]()), list[str]()
-    """The parts in their columns, and what each side has of these."""
+    """The parts, the aggregate functions of each side, and the columns of parts whose side retracts."""
     present = list[str]()
     for p in parts:
         own = next(i for i, group in enumerate(groups.items) if isinstance(group, PVar) and _is_of(p, group))
@@ -215,10 +215,10 @@ def co_grouped(compiler: TermCompiler, term: CMap) -> Frame:
 
 
 def _is_of(p: Part, group: PVar) -> bool:
-    """Whether a part is made of a group."""
+    """Whether a part reads a group."""
     return group.name in free_vars(p.term)
 
 
 def _counted(frame: Frame) -> str:
-    """How many elements a group has; of a change, how many rows."""
+    """The number of elements in a group; of a frame that retracts, the number of rows."""
     return "count(1)" if frame.weight is None or frame.retracts else f"sum({frame.weight})"

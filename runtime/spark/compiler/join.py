@@ -62,20 +62,20 @@ def joined(compiler: TermCompiler, term: CMap) -> Frame:
 
 
 def _side(compiler: TermCompiler, frame: Frame, key_type: Type) -> Side:
-    """A side of a join by the key of its pairs."""
+    """A side of a join by the key of its pairs. Rows that are gathered by that key are opened after the join."""
     gathering = frame.df.gathering
     by_key = gathering is not None and _is_joined_by(frame, key_type, gathering.by)
     return Side.of(frame, compiler.columns, opens_later=by_key)
 
 
 def _narrowed(compiler: TermCompiler, frames: list[Frame], key_type: Type) -> list[Frame]:
-    """The sides of a join that finds rows where they are: of a state only what a change may have partners in."""
+    """The sides of a join in place: of a state, only the rows in which a change may find partners."""
     change = next((frame for frame in frames if frame.changes), None)
     if change is None:
         return frames
     searched = any(frame.lies_by is not None and is_in_blocks(frame.df) for frame in frames)
     if compiler.keep is not None and searched and not is_at_hand(change.df):
-        # What is joined already is looked up in one state more: its keys are read first, and then its rows.
+        # A change that is itself computed, as by a join, is read twice: its keys for the lookup, then its rows.
         kept = _kept(compiler.keep, flat(change, compiler.columns), key_type)
         frames, change = [kept if frame is change else frame for frame in frames], kept
     keys = [keyed(compiler, frame, key_type, joins=True)[0] for frame in frames]
@@ -84,33 +84,33 @@ def _narrowed(compiler: TermCompiler, frames: list[Frame], key_type: Type) -> li
 
 
 def _kept(keep: Keep, change: Frame, key_type: Type) -> Frame:
-    """A change whose pairs have a column for each part, moved by the key of these and kept."""
+    """A change whose pairs have a column for each part, partitioned by their key and kept."""
     by = [unquote(atom) for atom in atoms(part(change.value, "_1", key_type))]
     return attrs.evolve(change, df=keep(change.df, by))
 
 
 def _joined_where_it_lies(side: Frame, key_type: Type) -> bool:
-    """Whether a join by the key of its pairs finds a side's rows where they are, or may move them."""
+    """Whether a side is partitioned by the key of the join, or its rows may be moved."""
     return side.lies_by is None or _is_joined_by(side, key_type, side.lies_by)
 
 
 def _is_joined_by(side: Frame, key_type: Type, columns: Sequence[str]) -> bool:
-    """Whether the key of a side's pairs is what some columns have."""
+    """Whether the key of a side's pairs consists of exactly these columns."""
     key = part(side.value, "_1", key_type)
     return [atom.sql for atom in atoms(key)] == [quote(name) for name in columns]
 
 
 def _equal(left: Layout, right: Layout, *, plain: bool) -> str:
-    """The condition that two keys are equal: missing parts are too, unless it is `plain` that none are."""
+    """The condition that two keys are equal, missing parts too; `plain` says that one side has none of these."""
     pairs = zip(atoms(left), atoms(right), strict=True)
     return " AND ".join(f"{a.sql} {'=' if plain or not (a.missing and b.missing) else '<=>'} {b.sql}" for a, b in pairs)
 
 
 def _join(left: Frame, right: Frame, condition: str, *, in_place: bool) -> Relation:
-    """An inner join; a batch's side, being small, is the one that a hash table is built from.
+    """An inner join; the hash table is built from the batch's side, since that is small.
 
-    Where the other side does not lie by the key of the join, the batch is brought to all of it. A small table that
-    stays the same is brought to the batch, which happens once, unless both are in one partition anyway.
+    Where the other side is not partitioned by the key of the join, the batch is broadcast. A small table that stays the
+    same is broadcast instead, once for all batches, unless both sides are in one partition anyway.
     """
     a, b = left.df, right.df
     in_one = a.in_one and b.in_one

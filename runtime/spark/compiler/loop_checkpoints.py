@@ -1,4 +1,4 @@
-"""What the steps of a loop leave behind: checkpoints, which are freed when nothing can be made from them any more."""
+"""Checkpoints of the rows that the steps of a loop compute, freed when nothing reads them any more."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
 
 PARTITIONS_MAX_PER_CORE = 4
-"""What a loop carries lies in at most so many partitions for each core: a union has those of all its parts."""
+"""The most partitions, for each core, of what a loop carries: a union has the partitions of all its parts."""
 
 
 @attrs.define(eq=False, slots=False)
 class CheckpointedRows:
-    """Rows of a checkpoint. Spark knows their columns and no more.
+    """Rows of a checkpoint, of which Spark knows the columns only.
 
-    A checkpoint has the size that was estimated for its plan, and that of a join is the product of its sides: over some
-    ten steps of a loop it would become a number of millions of digits.
+    Otherwise it would take a checkpoint to be of the size estimated for its plan, which for a join is the product of
+    its sides: over some ten steps of a loop, that would become a number of millions of digits.
     """
 
     spark: SparkSession
     checkpoint: Any
     schema: Any
     shape: None = None
-    """Nothing is known of which partition a row is in."""
+    """The partitioning of the rows is unknown."""
 
     @property
     def signature(self) -> str:
@@ -73,23 +73,23 @@ KeptRows: TypeAlias = CheckpointedRows | ServerRows
 
 
 class LoopStore(Protocol):
-    """Computes what the steps of a loop give, and keeps it."""
+    """Computes and keeps the rows of a loop's steps."""
 
     def computed(self, relations: Sequence[Relation], kept: LoopCheckpoints) -> list[tuple[KeptRows, int]]:
-        """The rows of each relation with their number; they lie in `kept`."""
+        """The rows of each relation, which are added to `kept`, and their number."""
 
     def count(self, relation: Relation) -> int:
         """The number of rows."""
 
 
 def loop_store(spark: SparkSession, settings: Mapping[str, str]) -> LoopStore:
-    """That of a session."""
+    """The loop store of a session."""
     return OnServer(spark) if jvm.is_remote(spark) else InDriver(spark, Plans(spark, settings))
 
 
 @attrs.frozen
 class InDriver:
-    """Each plan is made once, and used again with other rows; all rows of a step are computed in one job."""
+    """Each plan is made once and reused with other rows; all rows of a step are computed in one job."""
 
     spark: SparkSession
     plans: Plans
@@ -110,7 +110,7 @@ class InDriver:
 
 @attrs.frozen
 class OnServer:
-    """Under Spark Connect each plan is sent, planned and computed by itself."""
+    """Under Spark Connect each relation is sent, planned and computed separately."""
 
     spark: SparkSession
 
@@ -127,13 +127,13 @@ class OnServer:
 
 
 class LoopCheckpoints:
-    """Checkpoints that something is made from."""
+    """Checkpoints that other rows are computed from."""
 
     def __init__(self) -> None:
         self.checkpoints: list[KeptRows] = []
 
     def free(self) -> None:
-        """Frees them: what is made from them can no longer be read."""
+        """Frees the checkpoints: rows computed from them can no longer be read."""
         for checkpointed in self.checkpoints:
             checkpointed.free()
         self.checkpoints = []

@@ -1,4 +1,4 @@
-"""Terms that take the value of a loop, over the sources that the value lies in."""
+"""Terms that read the value of a loop, rewritten over the sources that hold that value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from mrql.runtime.spark.compiler.protocol import TermCompiler
 
 
 def opened_term(compiler: TermCompiler, term: Term) -> Term:
-    """A term that takes the value of a loop, or a part of it, over the sources of that; any other term as it is."""
+    """A term that takes the value of a loop, or a part of it, rewritten over the sources that hold the value.
+
+    A `let` of a collection that reads sources is substituted. Any other term is returned as it is.
+    """
     match term:
         case Repeat():
             return loop_value(compiler, term)
@@ -29,7 +32,7 @@ def opened_term(compiler: TermCompiler, term: Term) -> Term:
 
 
 def loop_value(compiler: TermCompiler, term: Repeat) -> Term:
-    """The value of a loop over no variables, which is run now, unless it has been run before."""
+    """The value of a loop without free variables, as a term. The loop is run, unless it has been run before."""
     for known, value in compiler.loops:
         if alpha_equal(known, term):
             return value

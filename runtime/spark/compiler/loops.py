@@ -1,12 +1,12 @@
-"""Loops on Spark: each step is compiled over what the step before it gave, and computed before the next one.
+"""Loops on Spark: each step is compiled over the result of the step before it, and computed before the next one.
 
-What a loop carries is a frame for each variable of its pattern: the rows of a bag, or one row with any other value. A
-step's rows are kept as a local checkpoint, which cuts the plan; what the step before it left is freed. The parts of a
-step that do not depend on the loop are computed once. Each step names its columns alike, so that all have one plan,
-which is made once (`plan_cache`).
+A loop carries a frame for each variable of its pattern: the rows of a bag, or one row with any other value. A step's
+rows are kept as a local checkpoint, which cuts the plan; those of the step before are freed. The parts of a step that
+do not depend on the loop are computed once. All steps use the same column names, so that they share one plan, which is
+made once (`plan_cache`).
 
-Whether a step has changed nothing is asked of Spark by comparing the two bags, where their numbers of rows do not tell
-already. With a limit that is asked after the steps 1, 2, 4, 8, … only: further steps change nothing either.
+Whether a step has changed anything is found by comparing the two bags on Spark, unless their numbers of rows differ.
+With a limit, this is done after the steps 1, 2, 4, 8, … only: the steps after one without a change change nothing.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import settings, step_settings
 
 BROADCAST_MAX_ROWS = 10_000
-"""So few rows are sent to wherever they are joined. Spark is told, since it knows no size of what a step has left."""
+"""The most rows of a step that are broadcast to joins, by a hint, since Spark does not know their size."""
 
 
 @attrs.frozen
 class Held:
-    """A variable of a loop, and the source in its place; a list is held as a tuple of one part, as it is one value."""
+    """A variable of a loop, and the source in its place. A list, being one value, is held as a tuple of one part."""
 
     variable: PVar
     source: Var
@@ -55,7 +55,7 @@ class Held:
         return Nth(self.source, 0) if _is_list(self.variable.type) else self.source
 
     def holding(self, term: Term) -> Term:
-        """The term of what is held, where the variable is to have the value of a term."""
+        """The term for the source, where the variable is to have the value of `term`."""
         t = self.variable.type
         fitted = term if term.type == t else Cast(term, t)
         return Tup((fitted,)) if _is_list(t) else fitted
@@ -68,7 +68,7 @@ class Held:
 
 @attrs.frozen
 class Computed:
-    """The rows of what a variable has, and their number."""
+    """The rows of a variable's value, and their number."""
 
     frame: Frame
     rows: int
@@ -78,7 +78,7 @@ State = Mapping[str, Computed]
 
 
 def run(term: Repeat, compiler: TermCompiler, kept: LoopCheckpoints) -> tuple[Term, dict[str, Frame]]:
-    """The value of a loop, as a term over new sources; these lie in checkpoints that `kept` is given.
+    """The value of a loop, as a term over new sources; their checkpoints are added to `kept`.
 
     Raises: UserError when a loop without a limit does not end.
     """
@@ -89,7 +89,7 @@ def run(term: Repeat, compiler: TermCompiler, kept: LoopCheckpoints) -> tuple[Te
 
 
 class LoopExecutor:
-    """Computes terms over the sources of a compiler and others."""
+    """Computes terms over the sources of a compiler and additional ones."""
 
     def __init__(self, compiler: TermCompiler) -> None:
         self.compiler = compiler
@@ -98,14 +98,14 @@ class LoopExecutor:
         self.store = loop_store(self.spark, self.settings)
 
     def columns(self) -> ColumnNames:
-        """Names for the columns of one plan, the same for each."""
+        """A supply of column names for one plan, the same for every plan."""
         return ColumnNames("s__")
 
     def rows(self, term: Term, sources: Mapping[str, Frame], kept: LoopCheckpoints) -> Frame:
         return self.compiler.rows(term, sources, self.columns(), kept)
 
     def single(self, term: Term, sources: Mapping[str, Frame]) -> Value:
-        """The value of a term that is no bag."""
+        """The value of a term that is not a bag."""
         with passing() as kept:
             return single(self.spark, self.rows(term, sources, kept), term.type)
 
@@ -117,7 +117,7 @@ class LoopExecutor:
     def computed(
         self, terms: Mapping[Held, Term], sources: Mapping[str, Frame], kept: LoopCheckpoints
     ) -> dict[str, Computed]:
-        """What the terms give, in one job; it lies in columns that are named after what holds it."""
+        """The values of the terms, computed together; their columns are named after the sources that hold them."""
         made: dict[str, Frame] = {}
         with passing() as inner:
             for held, term in terms.items():
@@ -142,14 +142,14 @@ class LoopExecutor:
         return Frame(frame.df.select(*(columns or [f"true AS {quote(next(names))}"])), value, weight)
 
     def differ(self, one: Frame, other: Frame, row: Type) -> bool:
-        """Whether two bags have not the same elements, as often."""
+        """Whether two bags differ in their elements, or in how often these occur."""
         columns = self.columns()
         sides = [signed(side, sign, Expressions()) for side, sign in ((one, 1), (other, -1))]
         return self.store.count(netted(union(sides, row, columns), columns).df) > 0
 
 
 def computed_once(name: str, term: Term, compiler: TermCompiler, kept: LoopCheckpoints) -> Lit | Frame:
-    """The value of a term: an atomic one as a constant, the rows of a bag as a frame that lies in `kept`."""
+    """The value of a term: an atomic one as a constant, any other as a frame, whose rows are added to `kept`."""
     engine = LoopExecutor(compiler)
     with settings(compiler.spark, engine.settings):
         if isinstance(term.type, ty.Basic):
@@ -159,7 +159,7 @@ def computed_once(name: str, term: Term, compiler: TermCompiler, kept: LoopCheck
 
 
 def _without_invariants(term: Repeat, engine: LoopExecutor, kept: LoopCheckpoints) -> tuple[Repeat, dict[str, Frame]]:
-    """The loop with what is the same in all steps computed: numbers as constants, all else as sources."""
+    """The loop with the parts that all steps share computed: atomic values as constants, all others as sources."""
     compiler = engine.compiler
 
     def worthwhile(part: Term) -> bool:
@@ -183,7 +183,7 @@ def _without_invariants(term: Repeat, engine: LoopExecutor, kept: LoopCheckpoint
 
 
 class _Loop:
-    """A loop, and the parts of its step that are computed already."""
+    """A loop, and the sources for the parts of its step that are computed already."""
 
     def __init__(self, term: Repeat, engine: LoopExecutor, sources: dict[str, Frame]) -> None:
         self.term = term
@@ -197,7 +197,7 @@ class _Loop:
         self.condition = None if term.condition is None else substitute(term.condition, inside)
 
     def run(self, kept: LoopCheckpoints) -> tuple[Term, dict[str, Frame]]:
-        """The value after the last step."""
+        """Runs the loop; returns its value as a term, and the frames of the sources that the term reads."""
         limit = None if self.term.limit is None else max(self.engine.single(self.term.limit, self.sources) or 0, 0)
         with passing() as current:
             state = self.computed(self.term.source, {}, current)
@@ -218,7 +218,7 @@ class _Loop:
         return _value(self.pattern, iter(self.held)), _frames(state)
 
     def computed(self, term: Term, state: State, kept: LoopCheckpoints) -> dict[str, Computed]:
-        """What the loop carries, where that is the value of a term."""
+        """The variables of the loop where it carries the value of a term, computed over a state."""
         parts = match_pattern(self.pattern, term)
         terms = {held: parts[held.variable.name] for held in self.held}
         return self.engine.computed(terms, {**self.sources, **_frames(state)}, kept)
@@ -242,13 +242,13 @@ def _frames(state: State) -> dict[str, Frame]:
 
 
 def single(spark: SparkSession, frame: Frame, t: Type) -> Value:
-    """The value of the one row."""
+    """The value in the only row of a frame."""
     (row,) = frame.df.select(f"{to_sql(frame.value)} AS value").dataframe(spark).collect()
     return from_spark(row[0], t)
 
 
 def _value(pattern: Pattern, held: Iterator[Held]) -> Term:
-    """The term that has the value which a loop carries."""
+    """The term over the sources for the value that a loop carries."""
     match pattern:
         case PTuple(items):
             return Tup(tuple(_value(item, held) for item in items))

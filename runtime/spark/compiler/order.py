@@ -16,18 +16,18 @@ from mrql.runtime.spark.relation.frame import Frame, as_a_bag, expanded
 
 
 def top(compiler: TermCompiler, n: Term, ordered: OrderBy) -> Frame:
-    """The first n elements, as Spark's top-k; where data say how many, of all of them as one array."""
+    """The first n elements, by Spark's top-k; from one array of all elements where n reads sources."""
     if compiler.reads(n):
         return listed(compiler, Take(n, ordered))
     frame = expanded(as_a_bag(compiler.bag(ordered.source)), compiler.columns)
     count = max(evaluate(n) or 0, 0)
     df = frame.df.order(*order(compiler, frame, ordered))
-    df = df if count > INT_RANGES[ty.INT][1] else df.limit(count)  # for Spark it is an INT, and for us a number
+    df = df if count > INT_RANGES[ty.INT][1] else df.limit(count)  # Spark's limit is an INT
     return attrs.evolve(frame, df=df, value=part(frame.value, "_2", pair_type(ordered.source)[1]))
 
 
 def order(compiler: TermCompiler, frame: Frame, ordered: OrderBy) -> list[tuple[str, bool]]:
-    """The sort columns of an ordered collection: the parts of its key, then the value itself; and which descend."""
+    """The sort columns of an ordered collection: the parts of its key, then the value; each with its direction."""
     key_type, value_type = pair_type(ordered.source)
     key = part(frame.value, "_1", key_type)
     assert isinstance(key_type, ty.TupleType)

@@ -1,4 +1,4 @@
-"""What the files of this folder, each for a construct, need of the compiler that calls them."""
+"""The interface of the compiler for the modules of this folder, each of which compiles one construct."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.relation import Relation
 
 Keep: TypeAlias = Callable[[Relation, Sequence[str]], Relation]
-"""Has rows of a batch moved by some columns and kept there until it is over, for what reads them more than once."""
+"""Partitions rows of a batch, which are read more than once, by some columns and keeps them until it is over."""
 
 
 class TermCompiler(Protocol):
@@ -30,12 +30,12 @@ class TermCompiler(Protocol):
     names: Names
     kept: LoopCheckpoints
     keep: Keep | None
-    """None where nothing is kept, as what is compiled is no batch."""
+    """None where no rows are kept."""
     loops: list[tuple[Repeat, Term]]
-    """The loops that were run, and the terms over the sources that their values lie in."""
+    """The loops that have been run, each with its value as a term over sources."""
 
     def meet(self, term: Term) -> None:
-        """Takes the names of a term, that none made here is the same."""
+        """Reserves the names in a term, so that no generated name is the same."""
 
     def reads(self, term: Term) -> bool: ...
     def bag(self, term: Term) -> Frame: ...
@@ -46,4 +46,4 @@ class TermCompiler(Protocol):
     def exploded(self, frame: Frame, array: str, item: Type) -> tuple[Frame, Layout]: ...
     def with_column(self, frame: Frame, value: Layout, *, fails: bool = False) -> tuple[Frame, Layout]: ...
     def rows(self, term: Term, more: Mapping[str, Frame], columns: ColumnNames, kept: LoopCheckpoints) -> Frame:
-        """The rows of a bag, or the one row of another value, over more sources; `kept` are the loops in the term."""
+        """The rows of a bag, or the one row of another value, with `more` sources; loops checkpoint into `kept`."""

@@ -1,4 +1,4 @@
-"""What a function over rows reads of sources: its values are brought into each row."""
+"""Attaches to each row the values that a function over rows reads from sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mrql.runtime.spark.relation.frame import Frame, flat
 
 
 def attached(compiler: TermCompiler, frame: Frame, env: Environment, term: Term) -> tuple[Frame, Environment, Term]:
-    """Brings what a scalar term reads from sources into each row: a total as its value, a bag as an array."""
+    """Attaches what a scalar term reads from sources to each row: a total as its value, a bag as an array."""
     if not compiler.reads(term):
         return frame, env, term
     found: dict[str, Term] = {}
@@ -54,5 +54,5 @@ def _extracted(
 
 
 def _is_guarded_alone(term: Term) -> bool:
-    """Whether a value is to stay under the conditions on the row where it stands; what it is made from need not."""
+    """Whether a value may fail, and so stays under the conditions on its row; its parts need not."""
     return isinstance(term, Prim | Cast | If | Let) and not ty.is_collection(term.type) and may_fail(term)

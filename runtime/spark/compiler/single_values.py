@@ -1,4 +1,4 @@
-"""Terms that are one value over sources: the one row that it lies in, and a whole collection as an array."""
+"""Terms over sources as one value: a frame of one row, in which a whole collection is an array."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from mrql.runtime.spark.relation.relation import Relation
 
 
 def one(compiler: TermCompiler, term: Term) -> Frame:
-    """The one row of a term that is no bag, or of a bag as an array."""
+    """One row with the value of a term, a bag as an array."""
     compiler.meet(term)
     term = with_guards_inside(term, compiler.reads, compiler.sources)
     match term:
@@ -107,7 +107,7 @@ def parts_attached(compiler: TermCompiler, term: Term, scope: dict[str, Layout])
 
 
 def total(compiler: TermCompiler, monoid: Aggregate, t: Type, frame: Frame, at: str) -> Frame:
-    """A total aggregation: one row, also over nothing."""
+    """A total aggregation: one row, even over no rows."""
     element = Single(Var("x", frame.value.type))
     share, narrow = (
         reduced_sql(compiler.expressions, monoid, t, element, {"x": frame.value}),
@@ -119,7 +119,7 @@ def total(compiler: TermCompiler, monoid: Aggregate, t: Type, frame: Frame, at: 
 
 
 def folded(compiler: TermCompiler, fold: Fold, whole: Frame) -> Frame:
-    """The one row of a reduction with a monoid of the query, over all elements as one array."""
+    """One row with a reduction by a monoid that the query defines, over all elements as one array."""
     name = compiler.fresh()
     df = whole.df.select(f"{folded_sql(compiler.expressions, fold, to_sql(whole.value))} AS {name}")
     return Frame(df, Atom(quote(name), fold.type))
@@ -136,7 +136,7 @@ def collected(compiler: TermCompiler, term: Term) -> Frame:
 
 
 def _with_number(compiler: TermCompiler, whole: Frame, n: Term) -> tuple[Relation, str]:
-    """The one row of a frame, with a number that may be read from sources beside it, and that number."""
+    """The one row of a frame, joined with the value of `n` where this reads sources, and the SQL of `n`."""
     if not compiler.reads(n):
         return whole.df, compiler.expressions.sql(n, {})
     single = flat(compiler.one(n), compiler.columns)
@@ -170,14 +170,14 @@ def collected_list(compiler: TermCompiler, term: Term, name: str) -> Frame:
 
 
 def listed(compiler: TermCompiler, term: Term) -> Frame:
-    """The elements of a list in their order, or those of a bag that is one value."""
+    """One row for each element of a list, in its order, or of a bag that is one value."""
     whole = compiler.one(term)
     frame, element = compiler.exploded(whole, to_sql(whole.value), element_type(term))
     return attrs.evolve(frame, value=element)
 
 
 def puts_together(term: Term) -> bool:
-    """Whether a collection is made of parts, each of which may be a value of the sources."""
+    """Whether a term combines its children, each of which may be a value over sources by itself."""
     match term:
         case ListOf() | Prim():
             return True

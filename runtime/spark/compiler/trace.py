@@ -1,4 +1,4 @@
-"""`trace(e)` on Spark: e, and a job of its own that brings what is printed of it."""
+"""`trace(e)` on Spark: e, and a separate job that collects what is printed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mrql.runtime.spark.relation.frame import expanded
 
 
 def trace(compiler: TermCompiler, term: Prim) -> None:
-    """Prints the value of what is traced, of a collection the first elements."""
+    """Prints the traced value, of a collection its first elements."""
     (inner,) = term.args
     if not ty.is_collection(inner.type):
         print_trace(single(compiler.spark, compiler.one(inner), inner.type), term.span)

@@ -1,8 +1,8 @@
-"""Window functions over an order of all rows, as window functions of Spark.
+"""Window functions over all rows in an order, as window functions of Spark.
 
-As a list, all rows would be one array in one row. Here they stay rows: they are sorted once, in one partition, and what
-a window function has beside each of them is a frame of that order. In groups, whose lists are arrays as it is, these
-functions are expressions over the array (`algebra/functions/window_functions.py`, `expressions/running.py`).
+As a list, all rows would be one array in one row. Here they stay rows: they are sorted once, in one partition, and a
+window function computes its value for each row over a window in that order. In groups, whose lists are arrays anyway,
+these functions are expressions over the array (`algebra/functions/window_functions.py`, `expressions/running.py`).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 
 def is_over_rows(term: Term) -> bool:
-    """Whether a term is a window function of ordered rows, or of what another one makes of them, and what else it takes
-    is constant.
+    """Whether a term is a window function over ordered rows, or over the result of another one, with constant further
+    arguments.
 
-    A window of no rows, and parts that are none, are left to the function of a list.
+    A window of less than one row, or less than one part, is left to the function over lists.
     """
     match term:
         case Prim(function, (rows, *others)) if function.name in _BESIDE or function in RUNNING:
@@ -50,26 +50,26 @@ def is_over_rows(term: Term) -> bool:
 
 
 def over_rows(compiler: TermCompiler, term: Term) -> Frame:
-    """The pairs that a window function gives, a row for each."""
+    """The pairs that a window function returns, one row for each."""
     return _in_order(compiler, term).frame
 
 
 def sorted_over_rows(compiler: TermCompiler, term: Term) -> Frame:
-    """The same in the order of the list."""
+    """The pairs that a window function returns, in the order of the list."""
     ordered = _in_order(compiler, term)
     return attrs.evolve(ordered.frame, df=ordered.frame.df.order(*ordered.by))
 
 
 @attrs.frozen
 class _Ordered:
-    """Rows, and by what they are ordered: columns, and which descend."""
+    """Rows with the columns by which they are ordered, each with whether it descends."""
 
     compiler: TermCompiler
     frame: Frame
     by: Sequence[tuple[str, bool]]
 
     def beside(self, made: str) -> tuple[_Ordered, str]:
-        """The rows with another column, and its name."""
+        """The rows with `made` as another column, and its name."""
         name = self.compiler.fresh()
         return attrs.evolve(
             self, frame=attrs.evolve(self.frame, df=self.frame.df.select("*", f"{made} AS {name}"))
@@ -84,7 +84,7 @@ def _in_order(compiler: TermCompiler, term: Term) -> _Ordered:
     match term:
         case OrderBy(source, _):
             frame = expanded(as_a_bag(compiler.bag(source)), compiler.columns)
-            # As columns, by which they stay sorted from one window to the next: rows that are equal keep their places.
+            # As columns, by which rows stay sorted from one window to the next: equal rows keep their order.
             named = [(sql, compiler.fresh(), down) for sql, down in order(compiler, frame, term)]
             df = frame.df.select("*", *(f"{sql} AS {name}" for sql, name, _ in named))
             value = part(frame.value, label(1), pair_type(source)[1])
@@ -105,21 +105,21 @@ def _in_order(compiler: TermCompiler, term: Term) -> _Ordered:
 
 
 def _constant(term: Term) -> int | None:
-    """A number that can be computed before all rows; one that no list is as long as is as good as any larger one."""
+    """The value of a constant integer that cannot fail, clamped to ±`OFFSET_MAX_ROWS`: no list is longer; else None."""
     if free_vars(term) or any(isinstance(part, Stream) for part in subterms(term)) or may_fail(term):
         return None
     number = evaluate(term)
     return max(min(number, OFFSET_MAX_ROWS), -OFFSET_MAX_ROWS) if isinstance(number, int) else None
 
 
-# --- what stands beside each row --------------------------------------------------------------------------------------
+# --- the value beside each row ----------------------------------------------------------------------------------------
 
 _Made = tuple[_Ordered, Layout, str]
-"""The rows, with what was computed on the way; the part of each that is given back, and what stands beside it."""
+"""The rows with intermediate columns, the part of each that is returned, and the SQL of the value beside it."""
 
 
 def _row_number(rows: _Ordered) -> _Made:
-    # Of `row_number`, and of no count, Spark knows that a condition on it is a limit.
+    # Spark turns a condition on `row_number` into a limit, but not one on a count.
     return rows, rows.frame.value, f"CAST(row_number() {rows.window()} AS BIGINT)"
 
 
@@ -133,7 +133,7 @@ def _neighbour(function: str) -> Callable[..., _Made]:
 
 def _rolling(rows: _Ordered, width: int) -> _Made:
     value = rows.frame.value
-    # What is missing would not be collected.
+    # `collect_list` would skip nulls.
     whole = isinstance(value, Struct) or not value.missing
     collected = f"collect_list({to_sql(value) if whole else f'array({to_sql(value)})'})"
     window = f"{collected} {rows.window(f'ROWS BETWEEN {width - 1} PRECEDING AND CURRENT ROW')}"
@@ -160,7 +160,7 @@ class _Runs:
         rows, number = rows.beside(f"count(1) {rows.window(SO_FAR)}")
         found = []
         for neighbour in ("lag", "lead"):
-            # A neighbour that is there and has a missing key is no end of the rows.
+            # In a struct, a missing key of a neighbour is told from no neighbour, which is the end of the rows.
             rows, other = rows.beside(f"{neighbour}(named_struct('k', {to_sql(key)})) {window}")
             rows, differs = rows.beside(f"NOT (named_struct('k', {to_sql(key)}) <=> {other})")
             found.append(differs)
@@ -168,12 +168,12 @@ class _Runs:
 
     @property
     def first(self) -> str:
-        """The number of the first row of its run."""
+        """The number of the first row in a row's run."""
         return f"max(if({self.begins}, {self.number}, NULL)) {self.rows.window(SO_FAR)}"
 
     @property
     def last(self) -> str:
-        """The number of the last one, met first on the way back."""
+        """The number of the last row in a row's run: the least end of a run from that row on."""
         return f"min(if({self.ends}, {self.number}, NULL)) OVER (ORDER BY {self.number} DESC {SO_FAR})"
 
     @property
@@ -196,7 +196,7 @@ def _halves(pair: Layout) -> tuple[Layout, Layout]:
 
 
 def _running(rows: _Ordered, term: Prim) -> tuple[_Ordered, Layout, Layout]:
-    """What adds up on the way: the parts that it is kept in are columns first."""
+    """A running aggregate: its parts are computed in a column, and the value from these."""
     found = resolved(term.function, tuple(arg.type for arg in term.args))
     assert found is not None, "a term was checked when its type was asked for"
     _, (pairs,), _ = found
@@ -221,4 +221,4 @@ _BESIDE: Mapping[str, Callable[..., _Made]] = {
     "rolling": _rolling,
 }
 _COUNTING = {"rolling", "ntile"}
-"""What takes a number of rows or parts."""
+"""The functions that take a number of rows or parts."""

@@ -1,4 +1,4 @@
-"""Monoids whose elements are single values, in SQL: their zeros, units and merges, in a row and over rows."""
+"""Monoids whose elements are single values, in SQL: their zeros, units and merges, within a row and over rows."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Sql:
     zero: str
     """The constant, which is cast to the carrier's type."""
     combine: str
-    """`a ⊕ b` of `{a}` and `{b}`; `{at}` is a comment with the place for what can fail."""
+    """`a ⊕ b` of `{a}` and `{b}`; `{at}` is the comment with the place in the query, where it can fail."""
     over_rows: str
     """The aggregate function that merges a `{value}` of each row."""
     weighted_rows: str | None = None
-    """The same, of values that count as often as a `{weight}` says; None where once is enough."""
+    """The same for values that each count `{weight}` times; None where once is enough."""
     repeated: str | None = None
-    """One `{value}` merged with itself as often as a `{weight}` says; None where that is the value."""
+    """One `{value}` merged `{weight}` times; None where that is the value itself."""
 
 
 _PRODUCT_OF = "{zero}, (a, x) -> a * coalesce(x, {zero}))"
@@ -46,7 +46,7 @@ SQL: Mapping[str, Sql] = {
         weighted_rows="aggregate(flatten(collect_list(array_repeat({value}, CAST({weight} AS INT)))), " + _PRODUCT_OF,
         repeated="aggregate(array_repeat({value}, CAST({weight} AS INT)), " + _PRODUCT_OF,
     ),
-    # `least` and `greatest` skip what is missing.
+    # `least` and `greatest` skip nulls.
     "MIN": Sql(zero="NULL", combine="least({a}, {b})", over_rows="min({value})"),
     "MAX": Sql(zero="NULL", combine="greatest({a}, {b})", over_rows="max({value})"),
     "AND": Sql(zero="true", combine="({a} AND {b})", over_rows="coalesce(bool_and({value}), true)"),
@@ -61,7 +61,7 @@ def zero_sql(monoid: Aggregate, t: Type) -> str:
 
 
 def unit_sql(monoid: Aggregate, t: Type, value: Layout) -> str:
-    """The carrier's value of one element: missing elements are skipped."""
+    """The carrier's value of one element; a missing one counts as the zero."""
     sql = to_sql(value)
     missing = any(atom.missing for atom in atoms(value))
     if monoid.op.zero is None or not missing:
@@ -76,7 +76,7 @@ def combine_sql(monoid: Monoid, a: str, b: str, at: str) -> str:
 
 
 def repeated_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) -> str:
-    """The share of one row that counts as often as its weight says."""
+    """The share of one row, counted as often as its weight says."""
     repeated = SQL[monoid.op.name].repeated
     if weight is None or repeated is None:
         return value
@@ -91,16 +91,16 @@ def aggregate_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) ->
 
 
 HALF_RADIX = 1 << 32
-"""What the halves of a long are told apart by."""
+"""The radix of the halves of a long, 2³²."""
 
 HUGE = f"{2.0**62!r}D"
 DOWN, UP = f"{2.0**-512!r}D", f"{2.0**512!r}D"
-"""A double of this size and more is added up times 2⁻⁵¹²: no sum becomes infinite on the way to one that is not."""
+"""Doubles of the size `HUGE` and more are added up times 2⁻⁵¹², so that no intermediate sum becomes infinite."""
 
 
 def total_sql(monoid: Aggregate, t: Type, value: str, weight: str | None, *, narrow: bool = False, at: str = "") -> str:
-    """The value of the shares of many rows: a sum that is too large on the way to it is none. A `narrow` one is of
-    numbers that are no larger than an int. Likewise a product."""
+    """The merged shares of many rows, with no error if a sum or product leaves its range only in between. The addends
+    of a `narrow` sum are so small that it cannot (`is_narrow`)."""
     if monoid == SUM and isinstance(t, ty.DecimalType):
         return decimal_sums.over_rows(value, t, weight, narrow, at)
     if monoid == PRODUCT and t == ty.LONG:
@@ -116,7 +116,7 @@ def total_sql(monoid: Aggregate, t: Type, value: str, weight: str | None, *, nar
 
 
 def added_sql(t: Type, array: str, fresh: Callable[[str], str], at: str) -> str:
-    """The sum of an array of longs, doubles or decimals, in the same way."""
+    """The sum of an array of longs, doubles or decimals, with no error if it leaves its range only in between."""
     if isinstance(t, ty.DecimalType):
         return decimal_sums.of_array(array, t, at)
     acc, x, end = fresh("a"), fresh("x"), fresh("a")
@@ -135,11 +135,11 @@ def halves_sql(value: str) -> tuple[str, str]:
 
 
 def long_sql(high: str, low: str, at: str) -> str:
-    """The long of which there are halves, or sums of them."""
+    """The long with the given halves, or with sums of halves."""
     return f"(({high} + shiftright({low}, 32)) * {at}{HALF_RADIX}L + ({low} & {HALF_RADIX - 1}L))"
 
 
 def sizes_sql(value: str) -> tuple[str, str]:
-    """A double if it is of ordinary size, else 0; and if it is not."""
+    """A double if it is below `HUGE`, else 0; and times 2⁻⁵¹² if it is not, else 0."""
     near = f"abs({value}) < {HUGE}"
     return f"if({near}, {value}, 0D)", f"if({near}, 0D, {value} * {DOWN})"

@@ -27,13 +27,13 @@ class OverArrow:
     params: tuple[PVar, ...]
 
     def function(self) -> Callable[..., Any]:
-        """The function, from Arrow arrays to one. Without variables it is given a column all the same."""
+        """The function, from Arrow arrays to one. A term without variables is given one column all the same."""
 
         def evaluated(*columns: Any) -> Any:
             result = [to_plain(self._value(row), self.term.type) for row in zip(*map(_values, columns), strict=True)]
             return pa.array(result, arrow_type(self.term.type))
 
-        # PySpark reads in annotations what a function takes, if there are any.
+        # PySpark derives the types of the arguments from annotations, if there are any.
         evaluated.__annotations__.clear()
         return evaluated
 
@@ -53,14 +53,14 @@ _ERROR = re.compile(r"⟦mrql (\{.*?\})⟧")
 
 
 def _sent(error: UserError) -> str:
-    """An error on its way from a Python worker, on one line."""
+    """The text, on one line, by which a Python worker passes on an error."""
     span = error.span
     place = None if span is None else [span.start, span.end, span.source.name if span.source.included else None]
     return f"⟦mrql {json.dumps({'message': error.message, 'place': place, 'hint': error.hint})}⟧"
 
 
 def received(text: str, source_of: Callable[[str | None], Any]) -> UserError | None:
-    """The error of the query in what Spark says of a failed worker, if there is one.
+    """The error of the query in Spark's message about a failed worker, if it has one.
 
     `source_of` gives the text of an included file by its name, and that of the query for None.
     """

@@ -1,4 +1,4 @@
-"""Values with the bags in them in the one order that equal bags have, in SQL: the innermost first."""
+"""Values whose bags are sorted, the innermost first, so that equal bags have the same order; in SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as those of another type, and in the one form that equal values have, in SQL."""
+"""Conversions of values to other types, and to a form in which equal values are identical, in SQL."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def cast(value: Layout, source: Type, target: Type, at: str) -> Layout:
-    """A value widened or converted; parts that are of the wanted type already are left as they are."""
+    """A value widened or converted; parts that have the wanted type already are left as they are."""
     if source == target:
         return value
     if isinstance(value, Struct) and isinstance(target, ty.TupleType | ty.RecordType):
@@ -67,7 +67,7 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
         return made
     if ty.fits(source, target):
         return made
-    # Spark's own error for a number out of range has no place.
+    # Spark's own error for a number out of range lacks the place in the query.
     low, high = fn.INT_RANGES[target]
     if isinstance(source, ty.DecimalType):
         # Spark rounds a decimal that becomes an INT, by way of a double.
@@ -88,17 +88,17 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
 
 
 def to_decimal(value: str, source: Type, target: ty.DecimalType, at: str) -> str:
-    """A number as a decimal: Spark has an error for one out of range, which quotes this text with the place."""
+    """A number as a decimal. Spark's error for one out of range quotes this text, and so the place in it."""
     if source not in ty.FRACTIONS:
         return f"CAST({value} AS {at}{sql_type(target)})"
-    # By its digits: those that Spark has of a double depend on the version of Java.
+    # From its shortest digits: those that Spark writes for a double depend on the version of Java.
     digits = f"CAST({number_text(value, source, numbered('t'))} AS {at}{sql_type(target)})"
     wrong = fails(at, out_of_range(target))
     return f"CASE WHEN {value} IS NULL OR abs({value}) < 1e38D THEN {digits} ELSE {wrong} END"
 
 
 def _holds_whole(value: str, source: ty.DecimalType, target: ty.Basic) -> str:
-    """Whether the part of a decimal before the point is in the range of an integer type."""
+    """Whether the integer part of a decimal is in the range of an integer type."""
     low, high = fn.INT_RANGES[target]
     if source.whole < len(str(high)):
         return "true"
@@ -106,7 +106,7 @@ def _holds_whole(value: str, source: ty.DecimalType, target: ty.Basic) -> str:
 
 
 def _typed(value: str, source: Type, target: Type, at: str) -> str:
-    """A value with parts of no type, which are missing: Spark does not take the columns that they have for structs."""
+    """A value with parts of no type, which are null: Spark cannot cast their columns to structs."""
     fresh = numbered("n")
     match source, target:
         case ty.Nothing(), _:
@@ -130,7 +130,7 @@ def _part(value: str, source: Type, target: Type, at: str) -> str:
 
 
 def from_text(text: str, target: Type, at: str) -> str:
-    """A string as a value of a basic type; Spark takes more for one than the language does."""
+    """A string as a value of a basic type; Spark accepts more strings than the language does."""
     read = f"CAST({text} AS {at}{sql_type(target)})"
     wrong = fails(at, f'"{{}}" is not a value of type {target}', text)
     match target:
@@ -153,7 +153,7 @@ def from_text(text: str, target: Type, at: str) -> str:
 
 
 def numbered(base: str) -> Fresh:
-    """Names of lambda variables for a piece of SQL of its own."""
+    """A supply of names of lambda variables for a self-contained piece of SQL."""
     numbers = count()
     return lambda prefix=base: f"{prefix}__v_{next(numbers)}"
 
@@ -166,7 +166,7 @@ def cast_array(sql: str, source: Type, target: Type) -> str:
 
 
 def unsigned(expressions: Expressions, value: Layout) -> Layout:
-    """The value with 0.0 for each −0.0 in it, which is equal to that."""
+    """The value with each −0.0 in it replaced by 0.0, its equal."""
     match value:
         case Struct(fields, t):
             return Struct(tuple((name, unsigned(expressions, item)) for name, item in fields), t)

@@ -1,4 +1,4 @@
-"""Conditions as Catalyst expressions: comparisons, `and` and `or`, and a term where missing counts as false."""
+"""Conditions as Catalyst expressions: comparisons, `and` and `or`, and terms whose missing value counts as false."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mrql.runtime.spark.expressions.expressions import Environment, Expressions
 
 COMPARISONS = {f.name: f.name for f in (fn.EQ, fn.NE, fn.LT, fn.LE, fn.GT, fn.GE)}
-"""Compiled here, since they look into tuples and bags; so is `has_null`."""
+"""The comparisons with their operators; they are compiled here, since they look into tuples and bags."""
 
 
 def condition_sql(expressions: Expressions, term: Term, env: Environment) -> str:
@@ -38,9 +38,9 @@ def condition_sql(expressions: Expressions, term: Term, env: Environment) -> str
 
 
 def connective(expressions: Expressions, term: Prim, env: Environment) -> Atom:
-    """AND and OR as values, of which the right side is not evaluated where the left one decides.
+    """AND and OR as values; the right side is not evaluated where the left one decides.
 
-    Spark evaluates what both sides have in common beforehand, but for what only a branch of an `if` has.
+    Spark evaluates common subexpressions of both sides beforehand, except those that occur only in a branch of an `if`.
     """
     sides = [expressions.value(side, env) for side in term.args]
     missing = any(atom.missing for side in sides for atom in atoms(side))
@@ -67,13 +67,13 @@ def compared_sql(expressions: Expressions, term: Prim, env: Environment, *, exac
         compared = f"({left} {operator} {right})"
         needed = exact and any(atom.missing for side in sides for atom in atoms(side))
         return f"coalesce({compared}, false)" if needed else compared
-    # Spark compares structs with their missing parts as values; here such a comparison is false.
+    # In a comparison of structs, Spark takes missing parts for values; here such a comparison is false.
     present = " AND ".join(f"NOT {has_null(side)}" for side in sides)
     return f"({present} AND ({left} {operator} {right}))"
 
 
 def _connected(function: fn.Function, left: str, right: str, *, in_turn: bool) -> str:
-    """AND or OR of two conditions; `in_turn` the right one is evaluated where the left one does not decide alone."""
+    """AND or OR of two conditions; `in_turn` the right one is evaluated only where the left one does not decide."""
     is_and = function == fn.AND
     if not in_turn:
         return f"({left} {'AND' if is_and else 'OR'} {right})"
@@ -81,5 +81,5 @@ def _connected(function: fn.Function, left: str, right: str, *, in_turn: bool) -
 
 
 def _may_fail(term: Term, sql: str) -> bool:
-    """Whether a term may fail by itself, or by what stands for a name in it, as for a sum that is read from columns."""
+    """Whether a term may fail, by itself or by the SQL of a variable in it, as for a sum that is read from columns."""
     return may_fail(term) or has_place(sql)

@@ -1,7 +1,7 @@
-"""Decimals that no type holds both of, in a form in which Spark compares them to the last digit.
+"""Decimals of two types that no common type can hold, in a form in which Spark compares them exactly.
 
-Spark takes two decimals for those of one type of 38 digits before it compares them: it cuts off digits, or has an
-error. So each is compared as the integer that is not above it, and what is left of it; all digits of both have room.
+Spark casts two decimals to one type of 38 digits before it compares them: it truncates digits, or raises an error. So
+each is compared by its floor and by the remainder, which have room for all digits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mrql.algebra.types import Type
 
 
 def in_parts(left: str, right: str, types: Sequence[Type]) -> tuple[str, str]:
-    """Two decimals of some types, as structs of one type that are in their order."""
+    """Two decimals as structs of one type that have the same order."""
     decimals = [t for t in types if isinstance(t, ty.DecimalType)]
     if len(decimals) != 2:
         raise InternalError("comparison", f"no common type of {' and '.join(map(str, types))}")

@@ -1,13 +1,13 @@
-"""Sums of decimals in SQL, none of which is wrong, or too large, on its way to the one that is read.
+"""Exact sums of decimals in SQL: only the sum that is read may be out of range, not one in between.
 
-Spark has no decimals of more than 38 digits: two that are added up may leave that range, where what is taken back
-later brings the sum into it again, and of a sum or product that may need more digits it gives away those at the end. So
-a decimal is added up as two: what is below 10²⁰ of its last digits, and how often that is in it,
+Spark has no decimals of more than 38 digits: a sum may leave that range although later deletions bring it back, and a
+sum or product that may need more digits loses the last ones. So a decimal is added up in two parts, its last 20 digits
+and those before them,
 
     v = h · 10^(20 - s) + l,   |h| < 10¹⁸,   |l| < 10^(20 - s)
 
-each of which has room for 10¹⁷ of them, and none is rounded. One of 20 digits needs no `h`. Where there are more digits
-behind the point than Spark keeps in any case, the decimal is taken for the integer of its digits.
+each of which has room for a sum of 10¹⁷, and none is rounded. A decimal of 20 digits needs no `h`. Where there are more
+digits behind the point than Spark keeps in any case, the integer of the digits is added up instead of the decimal.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from mrql.algebra.types import MAX_PRECISION, DecimalType, Type
 from mrql.algebra.values.decimals import out_of_range
 
 WEIGHT = MAX_PRECISION - 1 - LOW_DIGITS
-"""How many digits a weight has: of the product with a low part no digit is lost."""
+"""The most digits of a weight: its product with a low part loses none."""
 
 
 _PAIR, _L, _H, _C = (f"{name}__v_0" for name in ("pair", "low", "high", "carry"))
 _A, _X, _E = (f"{name}__v_0" for name in ("added", "x", "end"))
-"""Variables of lambdas, whose bodies read nothing else."""
+"""Variables of lambdas, whose bodies read no other variables."""
 
 
 @attrs.frozen
 class Halves:
-    """How decimals of a type are added up in two."""
+    """How decimals of a type are added up in two parts."""
 
     type: DecimalType
 
     @property
     def scale(self) -> int:
-        """How many digits of what is added up are behind the point."""
+        """The number of digits behind the point in the low parts."""
         return self.low_type.scale
 
     @property
     def low_type(self) -> DecimalType:
-        """What the low parts add up to; the high ones to integers."""
+        """The type of the sum of the low parts; that of the high parts is an integer."""
         return last_digits(self.type)
 
     def of(self, value: str) -> tuple[str, str]:
@@ -54,10 +54,10 @@ class Halves:
         return low, f"CAST({whole} div {self._unit} AS DECIMAL({MAX_PRECISION - LOW_DIGITS}, 0))"
 
     def value(self, low: str, high: str, at: str) -> str:
-        """What low and high parts have added up to."""
+        """The decimal that sums of low and high parts stand for."""
         unit = self._unit
         rest, carried = f"{low} % {unit}", f"CAST({high} + {low} div {unit} AS DECIMAL(38, 0))"
-        # The rest is brought to the side of zero on which the words are: neither is too large then.
+        # The rest is given the sign of the high part: neither is too large then.
         back = f"CASE WHEN {_H} > 0 AND {_L} < 0 THEN -1 WHEN {_H} < 0 AND {_L} > 0 THEN 1 ELSE 0 END"
         words = f"CAST(({_H} + {_C}) * {unit} AS DECIMAL(38, {self.scale}))"
         whole = f"CAST(({words} + ({_L} - {_C} * {unit})) AS DECIMAL(38, {self.scale}))"
@@ -92,22 +92,22 @@ def digits_sql(function: Function, value: str, t: Type) -> str:
 
 
 def of_sides(last: str, t: DecimalType) -> str:
-    """A sum of decimals of few digits, from what their last digits have added up to."""
+    """A sum of decimals of few digits, from the sum of their last digits."""
     return Halves(t).unscaled(last)
 
 
 def times_sql(part: str, weight: str | None) -> str:
-    """A part as often as a weight says."""
+    """A part times a weight, if there is one."""
     return part if weight is None else f"{part} * CAST({weight} AS DECIMAL({WEIGHT}, 0))"
 
 
 def narrow_sql(value: str, t: DecimalType) -> str:
-    """A decimal of few digits, as it is added up."""
+    """A decimal of few digits, in the type in which it is added up."""
     return f"CAST({value} AS DECIMAL({LOW_DIGITS}, {t.scale}))"
 
 
 def over_rows(value: str, t: DecimalType, weight: str | None, narrow: bool, at: str) -> str:
-    """The sum of a value of each row, as often as a weight says, of the type of the sum."""
+    """The sum over rows of a value, of the type of the sum, times a weight, if there is one."""
     if narrow:
         return f"CAST(coalesce(sum({times_sql(narrow_sql(value, t), weight)}), 0BD) AS {_sql(t)})"
     halves = Halves(t)
@@ -120,7 +120,7 @@ def _summed(part: str, weight: str | None, scale: int) -> str:
 
 
 def of_array(array: str, t: DecimalType, at: str) -> str:
-    """The sum of an array of values, of the type of the sum."""
+    """The sum of an array of values of the type of the sum."""
     halves = Halves(t)
     low, high = halves.of(_X)
     types = (f"DECIMAL(38, {halves.scale})", "DECIMAL(38, 0)")

@@ -1,8 +1,8 @@
 """Scalar and nested-collection terms as Catalyst expressions, in SQL text.
 
-Rows never pass through Python: a nested cMap becomes `transform`, `filter` and `flatten`, a nested reduce
-`aggregate`, a record a struct. A bag or list is an array. Text is what is built, since one call hands it to Spark
-whole, and since Spark's errors quote it.
+Rows pass through Python only for calls that Catalyst has no form of (`python_udf.py`): a nested cMap becomes
+`transform`, `filter` and `flatten`, a nested reduce `aggregate`, a record a struct. A bag or list is an array.
+Expressions are built as text, since one call passes that to Spark as a whole, and Spark's errors quote it.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ Environment = Mapping[str, Layout]
 
 
 class Expressions:
-    """Compiles terms; hands out the names of SQL lambda variables, so that none hides another."""
+    """Compiles terms; supplies the names of SQL lambda variables, so that none shadows another."""
 
     def __init__(self) -> None:
         self.counter = count()
         self.plain: dict[int, Term] = {}
-        """The terms that are known to have no call of a function in Python, by their identity."""
+        """The terms that are known to need no function in Python, by identity."""
 
     def fresh(self, base: str = "x") -> str:
         return f"{base}__v{next(self.counter)}"
@@ -86,7 +86,7 @@ class Expressions:
     # --- scalars ------------------------------------------------------------------------------
 
     def value(self, term: Term, env: Environment) -> Layout:
-        """The layout of a term's value over the columns that `env` speaks of."""
+        """The layout of a term's value over the columns in `env`."""
         if not isinstance(term, Tup | Rec) and (self.in_python(term) or any(own_python_functions(term))):
             return self.python(term, env)
         match term:
@@ -127,7 +127,7 @@ class Expressions:
                 return Atom(self.array(term, env), term.type, False)
 
     def in_python(self, term: Term) -> bool:
-        """Whether a term has a call in it that Catalyst has no form of."""
+        """Whether a term has a call, other than a constant one, that Catalyst has no form of."""
         if id(term) in self.plain:
             return False
         if calls_python(term):
@@ -137,7 +137,7 @@ class Expressions:
         return False
 
     def python(self, term: Term, env: Environment) -> Layout:
-        """The value of such a term: as a whole, over the columns that it reads, or here if it reads none."""
+        """The value of a term with such a call: a function in Python over the columns that it reads, or a constant."""
         known = constant(term)
         if known is not None:
             return Atom(value_sql(known[0], term.type), term.type, not ty.is_collection(term.type))
@@ -149,7 +149,7 @@ class Expressions:
         return to_sql(self.value(term, env))
 
     def variant(self, term: Term, env: Environment) -> str:
-        """A JSON value as a VARIANT; a path of members is followed without making texts on the way."""
+        """A JSON value as a VARIANT; a path of members is followed without texts in between."""
         match term:
             case Prim(function, (inner, Lit(name))) if function == fn.MEMBER:
                 return json_variant.member(self.variant(inner, env), str(name))
@@ -168,7 +168,7 @@ class Expressions:
         return Atom(f"if({condition}, {then}, {otherwise})", term.type)
 
     def looked_up(self, lookup: If, key: Term, env: Environment) -> Layout:
-        """`only(…)` where a lookup takes it: its error names the key."""
+        """The `only(…)` of a lookup `m[key]`; its error names the key."""
         term = lookup.otherwise
         if not isinstance(term, Prim) or self.in_python(term):
             return self.value(term, env)
@@ -218,7 +218,7 @@ class Expressions:
             raise InternalError("expressions", f"{function.name} has no Catalyst form")
         made = version.sql(*args, place(term.span, of_ints=all(arg.type == ty.INT for arg in term.args)))
         if isinstance(term.type, ty.DecimalType):
-            made = f"CAST({made} AS {place(term.span)}{sql_type(term.type)})"  # which it is, but for roundings
+            made = f"CAST({made} AS {place(term.span)}{sql_type(term.type)})"  # as it is, except for roundings
         return Atom(made, term.type)
 
     # --- collections as arrays ----------------------------------------------------------------
@@ -279,7 +279,7 @@ class Expressions:
     def elements(self, term: CMap, env: Environment) -> tuple[str, Pattern, Type]:
         """The array that a cMap ranges over, with the pattern of its elements and their type.
 
-        Of a distinct, the groups are not asked for.
+        For a `distinct`, which does not use the groups, it is the array of the keys.
         """
         match term.source, term.function.param:
             case GroupBy(pairs), PTuple((key, group)) if not bound_names(group) & free_vars(term.function.body):

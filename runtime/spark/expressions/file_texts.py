@@ -1,5 +1,5 @@
-"""Values that come from files as texts, and are read by the language's rules, which are stricter than those of Spark:
-dates and timestamps, bytes, and decimals, of which Spark would round the digits away that are too many.
+"""Values read from files as texts, and parsed by the language's rules, which are stricter than those of Spark: dates
+and timestamps, bytes, and decimals, whose surplus digits Spark would round away.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mrql.runtime.spark.expressions.layout import sql_type
 
 
 def is_read_as_text(t: Type) -> bool:
-    """Whether values of a basic type come as texts."""
+    """Whether values of a basic type are read as texts."""
     return t in (ty.DATE, ty.TIMESTAMP, ty.BYTES) or isinstance(t, ty.DecimalType)
 
 
@@ -28,7 +28,7 @@ def text_type(t: Type) -> str:
 
 
 def value_of(text: str, t: Type) -> str:
-    """What was read as a text as the value that it stands for, missing where it is none; any other value as it is."""
+    """The value of a text that was read for a type, null where it has none; a value of another type as it is."""
     match t:
         case ty.DATE:
             return date_sql(text)
@@ -43,8 +43,8 @@ def value_of(text: str, t: Type) -> str:
 
 
 def written_value(text: str, t: Type, column: str, texts: TextOptions, encoding: str = "UTF-8") -> str:
-    """The same where something is said of how the values of a column are written; an `encoding` says as which the text
-    was read."""
+    """The value of a text of a column, where `texts` may say how its values are written; `encoding` is the one in which
+    the text was read."""
     if texts.numbers is not None and ty.is_numeric(t):
         return _local_number(text, texts.numbers, t, encoding)
     pattern = texts.time_pattern(t, column)
@@ -52,8 +52,7 @@ def written_value(text: str, t: Type, column: str, texts: TextOptions, encoding:
 
 
 def _local_number(text: str, locale: NumberLocale, t: Type, encoding: str) -> str:
-    """The number of a text that is written as in a locale, missing where it is none; an `encoding` says as which the
-    text was read."""
+    """The number of a text that is written as in a locale, null where it is none; it was read in an `encoding`."""
     is_fraction = t in ty.FRACTIONS
     regex = text_sql(f"^{locale.regex(encoding, whole=not is_fraction and not isinstance(t, ty.DecimalType))}\\z")
     written = f"regexp_replace({text}, {text_sql(locale.separator(encoding))}, '')"

@@ -1,4 +1,4 @@
-"""What Spark hands over as values of the language."""
+"""Conversion of values from Spark to values of the language."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
 def from_spark(value: Any, t: Type) -> Value:
-    """A value as Spark's rows hold it, or as Arrow does, as a value of the language.
+    """A value of a Spark row, or of Arrow, as a value of the language.
 
-    The parts of a struct are a tuple in a row, and in Arrow a dictionary in the order of the fields.
+    A struct is a tuple in a row, and in Arrow a dictionary in the order of the fields.
     """
     if value is None:
         return None
@@ -34,7 +34,7 @@ def from_spark(value: Any, t: Type) -> Value:
         case ty.ListType(item):
             return [from_spark(v, item) for v in value]
         case ty.DecimalType():
-            return of_type(value, t)  # some come with more zeros
+            return of_type(value, t)  # some have more trailing zeros
         case ty.Basic(ty.Kind.BINARY):
             return bytes(value)
         case ty.Basic(ty.Kind.ANY):

@@ -1,8 +1,8 @@
-"""Groups and different values of a collection of one row, as Catalyst expressions of `n log n` steps.
+"""Groups and distinct values of a collection within one row, as Catalyst expressions of `n log n` steps.
 
-Pairs are sorted by their keys, so that a group is a run: its elements are those at the places of the run. To look
-through all pairs for each key, or for a value among those before it as Spark does with values that are no atoms, takes
-`n²`. What is sorted are keys with places, since elements may be large; those of one key stay in their order.
+Pairs are sorted by key, so that a group is a run of equal keys. To search all pairs for each key takes `n²` steps, and
+so does Spark's search for distinct values that are not atoms. Keys are sorted together with the places of their pairs,
+not with the elements, which may be large; the elements of one key keep their order.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def co_grouped_sql(expressions: Expressions, left: KeyedArray, right: KeyedArray
 
 
 def keys_sql(expressions: Expressions, side: KeyedArray) -> str:
-    """The array of the different keys. Spark looks atoms up, and other values through all that it has found."""
+    """The array of the distinct keys. Spark looks atoms up, but compares other values with all that it has found."""
     fresh, p = expressions.fresh, expressions.fresh("p")
     keys = f"transform({side.pairs}, {p} -> {_own_key(expressions, p, side.key)})"
     if isinstance(side.key, ty.Basic):
@@ -75,7 +75,7 @@ def _own_key(expressions: Expressions, pair: str, key: Type) -> str:
 
 
 def _keys_at_places(expressions: Expressions, side: KeyedArray, number: int, wide: Type) -> str:
-    """The keys of a side, each with the number of the side and its place."""
+    """The keys of a side, each with the number of the side and its place in the array."""
     p, i = expressions.fresh("p"), expressions.fresh("i")
     own = f"transform({side.pairs}, {p} -> {_own_key(expressions, p, side.key)})"
     keys = cast_array(own, ty.ListType(side.key), ty.ListType(wide))
@@ -83,7 +83,7 @@ def _keys_at_places(expressions: Expressions, side: KeyedArray, number: int, wid
 
 
 def _runs(fresh: Fresh, keys: str, made: Callable[[str, str], str]) -> str:
-    """`(k, …)` for each run of equal keys, made of the sorted keys and the array of the places in the run."""
+    """`(k, …)` for each run of equal keys; `made` is given the sorted keys and the array of the places of the run."""
     f, j = fresh("f"), fresh("j")
 
     def over(s: str, firsts: str) -> str:
@@ -94,7 +94,7 @@ def _runs(fresh: Fresh, keys: str, made: Callable[[str, str], str]) -> str:
 
 
 def _firsts(fresh: Fresh, s: str, part: str = "") -> str:
-    """The places in a sorted array where another value begins."""
+    """The places in a sorted array where a new value begins."""
     x, i = fresh("x"), fresh("i")
     return f"filter(transform({s}, ({x}, {i}) -> {i}), {i} -> {begins_sql(s, i, part)})"
 

@@ -1,8 +1,8 @@
-"""JSON values in Catalyst: texts outside, VARIANTs while they are taken apart.
+"""JSON values in Catalyst: kept as texts, and as VARIANTs while they are taken apart.
 
-A VARIANT cannot be compared, grouped, sorted or made a key, so a value of type `any` or `XML` lies in its column as its
-canonical text (`algebra.values.json_text`), which `text` makes of a VARIANT. What takes it apart reads the text with
-`parse_json`, follows a whole path, and casts or writes only what it leads to.
+A VARIANT cannot be compared, grouped, sorted or made a key, so a column of type `any` or `XML` holds canonical texts
+(`algebra.values.json_text`), which `text` makes of VARIANTs. What takes a value apart parses its text by `parse_json`,
+follows a whole path, and casts or writes only the value at its end.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from mrql.runtime.spark.expressions.number_text import json_text, number_text
 
 Template = Callable[..., str]
 TextReader: TypeAlias = Callable[[str, Type], str]
-"""What reads a text as a value of a type, missing where it is none."""
+"""Reads a text as a value of a type, null where it is none."""
 
 
 def member(variant: str, name: str, *before: int) -> str:
-    r"""A member as a VARIANT: null where there is none. It is that of an element, if that comes `before`.
+    r"""A member as a VARIANT, null where there is none; with indexes `before`, that of the element at these.
 
-    A `$` in text is written by its number, as Spark would put a variable in the place of `${…}`.
+    A `$` in SQL text is written as its code, since Spark would substitute a variable for `${…}`.
 
     >>> print(member("v", "b c", 0))
     try_variant_get(v, '\U00000024[0]["b c"]', 'variant')
     """
     path = "".join(f"[{index}]" for index in before)
-    if not name or any(c in '"?' for c in name):  # no path says that
+    if not name or any(c in '"?' for c in name):  # no path can have such a name
         inside = f"try_variant_get({variant}, '${path}', 'map<string,variant>')"
         return f"try_element_at({inside}, {text_sql(name)})"
     return f"""try_variant_get({variant}, {text_sql(f'${path}["{name}"]')}, 'variant')"""
@@ -48,7 +48,7 @@ def element(variant: str, index: int) -> str:
 
 
 def text(variant: str, fresh: Fresh) -> str:
-    """The text of a part of a value that is canonical; of null it is missing."""
+    """The text of a VARIANT that is a part of a canonical value; null for a JSON null."""
     return json_text(_as_spark_writes(variant), fresh)
 
 
@@ -57,7 +57,7 @@ def _as_spark_writes(variant: str) -> str:
 
 
 def canonical_text(variant: str, fresh: Fresh) -> str:
-    """The text of a VARIANT that has just been read: `1e0` is a double, written `1.0`, which would be read as `1`."""
+    """The text of a VARIANT that was just parsed: `1e0` is a double, written `1.0`, and read again as `1`."""
 
     def read_again(t: str) -> str:
         return rf"if({t} RLIKE '\\.0([,}}\\]]|$)', {_as_spark_writes(f'parse_json({t})')}, {t})"
@@ -66,7 +66,7 @@ def canonical_text(variant: str, fresh: Fresh) -> str:
 
 
 def _as_string(variant: str, written: str, fresh: Fresh) -> str:
-    """A VARIANT as a string: one as it is, any other as it is `written`."""
+    """A VARIANT as a string: a string as it is, any other value as it is `written`."""
     string = f"try_variant_get({variant}, '$', 'string')"
     return let(fresh, written, lambda t: f"if(startswith({t}, '\"'), {string}, {t})")
 
@@ -76,7 +76,7 @@ def is_null(variant: str) -> str:
 
 
 def array(variant: str) -> str:
-    """The elements of an array; null where it is none."""
+    """The elements of a VARIANT that is an array; null for any other."""
     return f"try_variant_get({variant}, '$', 'array<variant>')"
 
 
@@ -85,7 +85,7 @@ def is_object(variant: str) -> str:
 
 
 def members(variant: str) -> str:
-    """The members of an object as a map; null where it is none."""
+    """The members of a VARIANT that is an object, as a map; null for any other."""
     return f"try_variant_get({variant}, '$', 'map<string,variant>')"
 
 
@@ -93,7 +93,7 @@ def members(variant: str) -> str:
 
 
 def taken_as(variant: str, t: Type, at: str, fresh: Fresh) -> str:
-    """`e as t`; an error that names the value where it is none of the type."""
+    """`e as t`; raises an error with the value where it is not of the type."""
     return let(fresh, variant, lambda v: _taken(v, t, at, fresh))
 
 
@@ -115,7 +115,7 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
         case ty.DecimalType():
             return f"coalesce({_decimal(v, t, fresh)}, {otherwise})"
         case ty.Basic():
-            # Spark takes more texts for a number than the language does.
+            # Spark accepts more texts as numbers than the language does.
             string, form = f"try_variant_get({v}, '$', 'string')", INTEGER_TEXT if t in INT_RANGES else NUMBER_TEXT
             wrong = f"schema_of_variant({v}) = 'BOOLEAN'"
             wrong += f" OR (schema_of_variant({v}) = 'STRING' AND NOT {is_number_sql(string, form)})"
@@ -132,8 +132,8 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
 
 
 def _whole(v: str, t: ty.Basic) -> str:
-    """The number of a VARIANT as an integer, missing where it is none: for a double that no long holds Spark has the
-    largest, and as an INT it would be rounded, by way of a double."""
+    """The number of a VARIANT as an integer, null where it is none: for a double out of range, Spark would give the
+    largest long, and a number read as an INT would be rounded, by way of a double."""
     low, high = INT_RANGES[t]
     number, double = (f"try_variant_get({v}, '$', '{kind}')" for kind in ("bigint", "double"))
     least, beyond = (f"{float(end)}D" for end in INT_RANGES[ty.LONG])
@@ -144,7 +144,7 @@ def _whole(v: str, t: ty.Basic) -> str:
 
 
 def _decimal(v: str, t: ty.DecimalType, fresh: Fresh) -> str:
-    """What is a number, or a text of one, as a decimal; a number is rounded to the digits that there are."""
+    """A number, or the text of one, as a decimal, else null; a number is rounded to the digits of the type."""
     double = let(fresh, f"try_variant_get({v}, '$', 'double')", lambda x: number_text(x, ty.DOUBLE, fresh))
     return (
         f"CASE schema_of_variant({v}) WHEN 'STRING' THEN {_read_from_text(v, t, fresh)} WHEN 'BOOLEAN' THEN NULL"
@@ -154,18 +154,18 @@ def _decimal(v: str, t: ty.DecimalType, fresh: Fresh) -> str:
 
 
 def is_number_sql(text: str, written: str = NUMBER_TEXT) -> str:
-    """Whether a string is a number as the language writes it; Spark takes more for one."""
+    """Whether a string is a number as the language writes it; Spark accepts more strings."""
     return f"{text} RLIKE '^\\\\s*({written})\\\\s*\\\\z'"
 
 
 def trimmed(text: str) -> str:
-    """A string without the blanks around it; those of Spark's own `trim` are spaces alone, those of its casts more."""
+    """A string without the blanks around it; Spark's own `trim` removes spaces only, its casts other blanks, too."""
     blanks = "".join(f"\\u{ord(blank):04x}" for blank in BLANKS)
     return f"trim(BOTH '{blanks}' FROM {text})"
 
 
 def of_value(sql: str, t: Type, fresh: Fresh) -> str:
-    """A value as the text of a JSON value."""
+    """A value as JSON text."""
 
     def written(x: str) -> str:
         return f"if({x} IS NULL, NULL, {text(variant_of(x, t, fresh), fresh)})"
@@ -181,7 +181,7 @@ def variant_of(x: str, t: Type, fresh: Fresh) -> str:
             items = ", ".join(variant_of(f"{x}.{name}", item, fresh) for name, item in labels(t))
             return f"if({x} IS NULL, NULL, to_variant_object(CAST(array({items}) AS ARRAY<VARIANT>)))"
         case ty.Basic(ty.Kind.DOUBLE | ty.Kind.FLOAT):
-            # Written like the number that stands in a text, so that 0.5 is equal to 0.5.
+            # As a decimal, like a number in a JSON text, so that 0.5 is equal to the 0.5 there.
             double = f"CAST({x} AS DOUBLE)"
             plain = f"CAST(CAST(CAST({double} AS STRING) AS DECIMAL(38, 19)) AS VARIANT)"
             return (
@@ -212,8 +212,8 @@ def is_written_as_variant(t: Type) -> bool:
 
 
 def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
-    """A value with the JSON values and elements in it as VARIANTs, which Spark writes as what they are; and with the
-    decimals, of which it would write some with an exponent."""
+    """A value with the documents in it as VARIANTs, which Spark writes as nested JSON; and with the decimals, some of
+    which it would write with an exponent."""
     if not any(map(is_written_as_variant, ty.walk(t))):
         return sql
     match t:
@@ -237,15 +237,15 @@ def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
 
 
 def _read_from_text(variant: str, t: Type, fresh: Fresh, read: TextReader = value_of) -> str:
-    """A string as a date, a timestamp, bytes or a decimal, a number as the last; missing where it is none."""
+    """A string as a date, a timestamp, bytes or a decimal, a number as a decimal; null where it is none."""
     string = f"try_variant_get({variant}, '$', 'string')"
-    if t == ty.BYTES:  # a number, too, may look like bytes
+    if t == ty.BYTES:  # a number may look like bytes, too
         string = f"if(schema_of_variant({variant}) = 'STRING', {string}, NULL)"
     return let(fresh, string, lambda text: read(text, t))
 
 
 def held(variant: str, t: Type, fresh: Fresh, read: TextReader = value_of) -> str:
-    """A VARIANT that fits a declared type, as a value of it; `read` is for dates and timestamps, bytes and decimals."""
+    """A VARIANT that fits a declared type, as a value of it; `read` parses dates and timestamps, bytes and decimals."""
     match t:
         case ty.Basic(ty.Kind.ANY):
             return canonical_text(variant, fresh)
@@ -279,7 +279,7 @@ def held(variant: str, t: Type, fresh: Fresh, read: TextReader = value_of) -> st
 
 
 def unfit(variant: str, t: Type, fresh: Fresh, read: TextReader = value_of) -> str:
-    """Whether a VARIANT, a column or a lambda variable, does not fit a declared type; null, or not there, fits any."""
+    """Whether a VARIANT, a column or lambda variable, does not fit a declared type; null, or absent, fits any."""
     match t:
         case ty.Basic(ty.Kind.ANY | ty.Kind.STRING):
             return "false"

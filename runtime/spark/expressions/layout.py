@@ -1,4 +1,4 @@
-"""How a value lies in the columns of a DataFrame.
+"""The layout of a value in the columns of a DataFrame.
 
 A value is an `Atom`, one SQL expression over the columns, or a `Struct` of values. Tuples and records that a query
 builds stay taken apart for as long as possible: a key is a few flat columns and not a struct, a projection costs
@@ -22,8 +22,8 @@ from mrql.algebra.types import Type
 
 @attrs.frozen
 class KeyPart:
-    """A part of a key as it is kept (`keys.py`): its column, the column that tells of so many parts which are missing,
-    and the place of this one among them."""
+    """A part of a key as it is stored (`keys.py`): its column, the column of bits that say which of some parts are
+    missing, the place of this part among them, and their number."""
 
     column: str
     bits: str
@@ -39,7 +39,7 @@ class Atom:
     type: Type
     missing: bool = True
     key: KeyPart | None = None
-    """What it is read from, where it is a part of a key."""
+    """The stored part of a key that it is read from, if it is one."""
 
 
 @attrs.frozen
@@ -81,7 +81,7 @@ _OURS = re.compile(r"\w*__v?_?\d+", re.IGNORECASE)
 
 
 def may_be_ours(name: str) -> bool:
-    """Whether a column has a name as we give them to columns and to variables of SQL, which would hide it.
+    """Whether a column's name is like the generated ones of columns and of variables in SQL, which would shadow it.
 
     >>> may_be_ours("c__3"), may_be_ours("X__V0"), may_be_ours("x0")
     (True, True, False)
@@ -100,7 +100,7 @@ def quote(name: str) -> str:
 
 
 def record_sql(parts: Iterable[tuple[str, str]]) -> str:
-    """A struct of some fields; `()`, which no file holds as a struct, is a constant `true`.
+    """A struct of some fields; without fields a constant `true`, since no file holds an empty struct.
 
     >>> print(record_sql([("A", "1"), ("B", "x")]))
     named_struct('A', 1, 'B', x)
@@ -112,7 +112,7 @@ def record_sql(parts: Iterable[tuple[str, str]]) -> str:
 def sql_type(t: Type, timestamp: str = "TIMESTAMP_NTZ", date: str = "DATE") -> str:
     """The Spark type of a value. The empty tuple is a constant `true`, as Spark keeps no empty structs in files.
 
-    A `timestamp` or `date` of another Spark type is one on its way in or out, as text.
+    `timestamp` and `date` name another Spark type for these, such as that of a text on its way in or out.
     """
     match t:
         case ty.DecimalType(precision, scale):
@@ -147,7 +147,7 @@ def sql_type(t: Type, timestamp: str = "TIMESTAMP_NTZ", date: str = "DATE") -> s
 
 
 def unquote(column: Atom) -> str:
-    """The name of a column that an atom stands for."""
+    """The name of the column that an atom is."""
     return column.sql[1:-1].replace("``", "`")
 
 
@@ -173,7 +173,7 @@ def atoms(value: Layout) -> Iterator[Atom]:
 
 
 def filled(value: Layout, parts: Iterator[Atom]) -> Layout:
-    """The same value made of other expressions, taken from left to right."""
+    """The same layout with other expressions, taken from left to right."""
     match value:
         case Atom():
             return next(parts)
@@ -184,17 +184,17 @@ def filled(value: Layout, parts: Iterator[Atom]) -> Layout:
 
 
 def with_columns(value: Layout, names: Iterator[str]) -> Layout:
-    """The same value, each of its expressions now standing in a column of its own."""
+    """The same layout with each expression in a column of its own, by the given names."""
     return filled(value, (Atom(quote(next(names)), atom.type, atom.missing) for atom in atoms(value)))
 
 
 def present(value: Layout) -> Layout:
-    """The same value, known not to be missing in any of its expressions."""
+    """The same layout with every expression known not to be missing."""
     return filled(value, (attrs.evolve(atom, missing=False) for atom in atoms(value)))
 
 
 def as_columns(value: Layout, columns: Layout) -> list[str]:
-    """The expressions of a value, each with the name of a column, in SQL."""
+    """The expressions of a value, each `AS` a column, in SQL."""
     return [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(value), atoms(columns), strict=True)]
 
 
@@ -213,7 +213,7 @@ def taken_apart(value: Layout) -> Layout:
     """A value of a tuple or record type taken apart to its atomic parts, for the key of a join.
 
     A struct that is missing as a whole becomes one of missing parts: as a join key, both match nothing. `()` has no
-    parts, however it is held.
+    parts, however it is laid out.
     """
     match value:
         case Struct(fields, t):

@@ -15,9 +15,9 @@ from mrql.runtime.spark.expressions.layout import Atom, Struct, labels, sql_type
 
 
 def place(span: Span | None, *, of_ints: bool = False) -> str:
-    """A comment that carries a place of the query into Spark's errors; of an included file, with the file's name.
+    """A comment that carries a place of the query into Spark's errors; in an included file, with the file's name.
 
-    It also carries whether all is computed of ints there: Spark says of their overflow what it says of longs.
+    It also says whether all operands there are ints: Spark's error for their overflow is the same as for longs.
     """
     if span is None:
         return ""
@@ -26,12 +26,12 @@ def place(span: Span | None, *, of_ints: bool = False) -> str:
 
 
 def has_place(sql: str) -> bool:
-    """Whether an expression has a part that may fail: that has its place in it."""
+    """Whether an expression has a part that may fail, known by the comment with its place."""
     return "/*@" in sql
 
 
 def literal_sql(value: object, t: Type) -> str:
-    """A constant."""
+    """A constant of a basic type, or null."""
     if value is None:
         return f"CAST(NULL AS {sql_type(t)})"
     if isinstance(value, bool):

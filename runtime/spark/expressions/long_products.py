@@ -1,8 +1,8 @@
-"""Products of longs in SQL, none of which is wrong, or too large, on its way to the one that is read.
+"""Exact products of longs in SQL: only the product that is read may be out of range, not one in between.
 
 A product may leave the range of a long and come back: by a factor 0, or by the sign of -2⁶³. So it is computed as a
-decimal, and what is larger than any long stays at one of `LIMIT`, with its sign, until it is multiplied by 0. Of two of
-these a decimal has all digits, and the merge is associative and commutes.
+decimal, and one larger than any long is clamped to `LIMIT`, with its sign, until it is multiplied by 0. The product of
+two of these fits in a decimal, and the merge is associative and commutative.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from mrql.algebra import types as ty
 from mrql.runtime.spark.expressions.canonical_order import Fresh, let
 
 CARRIER = ty.DecimalType(ty.MAX_PRECISION)
-"""What products are kept as."""
+"""The type in which products are kept."""
 
 _DECIMAL = "DECIMAL(38, 0)"
 LIMIT = "9223372036854775809BD"
 """2⁶³ + 1: more than the size of any long."""
 REPEATED_MAX_TIMES = 64
-"""So many times any factor of 2 and more has left the range; what is left to tell is the sign."""
+"""After so many times, any factor of size 2 or more has left the range; beyond, only the sign may change."""
 
 
 def over_rows(value: str, weight: str | None) -> str:
-    """The product of a `value` of each row, which counts as often as its `weight` says; missing ones are none."""
+    """The product of a `value` of each row, which counts as often as its `weight` says; missing values are skipped."""
     if weight is None:
         return _multiplied(f"collect_list({value})")
     return _multiplied(f"flatten(collect_list({_repeated(value, weight)}))")
 
 
 def power(value: str, weight: str | None) -> str:
-    """One value multiplied with itself as often as a `weight` says."""
+    """One value to the power of a `weight`, if there is one."""
     return as_carrier(value) if weight is None else _multiplied(_repeated(value, weight))
 
 
@@ -42,7 +42,7 @@ def as_carrier(value: str) -> str:
 
 
 def as_long(product: str, at: str) -> str:
-    """The value of a product; an overflow at its place in the query where it is no long."""
+    """The value of a product; an overflow error, at its place in the query, where it does not fit in a long."""
     nearest = f"CAST(least(9223372036854775807BD, greatest(-9223372036854775808BD, {product})) AS BIGINT)"
     return f"({nearest} * {at}if(CAST({nearest} AS DECIMAL(19, 0)) = {product}, 1L, 2L))"
 
@@ -52,7 +52,7 @@ def _repeated(value: str, weight: str) -> str:
 
 
 _A, _X = "product__v_0", "factor__v_0"
-"""Variables of a lambda, whose body reads nothing else."""
+"""Variables of a lambda, whose body reads no other variables."""
 
 
 def _multiplied(array: str) -> str:

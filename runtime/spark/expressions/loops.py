@@ -1,10 +1,10 @@
 """Loops over the values of one row as Catalyst expressions: `aggregate` over the numbers of the steps.
 
-Without a condition and with a small limit the steps are all taken: one that changes nothing is followed by others that
-change nothing. Otherwise what is carried stands beside whether to go on, and the steps after the last one pass it on.
+Without a condition and with a small constant limit, all steps are taken: those after one that changes nothing change
+nothing either. Otherwise the value is carried together with whether to go on, and steps after the last one pass it on.
 
-For as many numbers as a limit says there may be no room. So an array of them has `ROUND_MAX_STEPS` at most: a loop of
-more steps is one of rounds of so many, or of rounds of rounds, and none is begun when the loop has ended.
+An array of as many numbers as the limit may be too large. So an array has `ROUND_MAX_STEPS` numbers at most: a loop of
+more steps consists of rounds of so many, or of rounds of rounds, and no round is begun once the loop has ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mrql.runtime.spark.expressions.expressions import Environment, Expressions
 
 ROUND_MAX_STEPS = 8192
-"""How many steps, or rounds, are in one round at most."""
+"""The most steps, or rounds, in one round."""
 
 
 def repeat_sql(expressions: Expressions, term: Repeat, env: Environment) -> str:
@@ -45,7 +45,7 @@ def repeat_sql(expressions: Expressions, term: Repeat, env: Environment) -> str:
 
 
 def _most(limit: Term) -> int:
-    """How many steps a limit allows at most."""
+    """The most steps that a limit allows."""
     if not isinstance(limit, Lit):
         return INT_RANGES[limit.type][1] if limit.type in INT_RANGES else 0
     assert limit.value is None or isinstance(limit.value, int)
@@ -53,7 +53,7 @@ def _most(limit: Term) -> int:
 
 
 def _until_done(expressions: Expressions, term: Repeat, first: str, env: Environment) -> str:
-    """A loop without a limit; one that has not ended is an error."""
+    """A loop without a limit; an error where it has not ended after `term.most` steps."""
     end = _while(expressions, term, first, f"{term.most}L", term.most, env)
     last = expressions.fresh()
     error = f"CAST(raise_error('{place(term.span)}{endless(term).message}') AS {sql_type(term.type)})"
@@ -61,8 +61,7 @@ def _until_done(expressions: Expressions, term: Repeat, first: str, env: Environ
 
 
 def _while(expressions: Expressions, term: Repeat, first: str, limit: str, most: int, env: Environment) -> str:
-    """What is carried after the last step, `v`, and whether there would be `more` of them; the limit is `most` or
-    less."""
+    """The value `v` after the last step, and whether there would be `more` steps; the limit is `most` or less."""
     new = expressions.fresh()
     after = Atom(new, term.type)
 
@@ -82,8 +81,8 @@ def _while(expressions: Expressions, term: Repeat, first: str, limit: str, most:
 
 
 def _in_rounds(fresh: Fresh, start: str, limit: str, level: int, step: Callable[[str], str]) -> str:
-    """What is carried after so many steps, unless there are no more before; at level 0 they are taken one by one, above
-    it by rounds of the level below."""
+    """The state after `limit` steps, or fewer if the loop ends before; at level 0 they are taken one by one, above it
+    in rounds of the level below."""
     acc, number, size = fresh("a"), fresh(), ROUND_MAX_STEPS**level
     left = f"({limit} - {number} * {size}L)"
     inner = step(acc) if level == 0 else _in_rounds(fresh, acc, left, level - 1, step)
@@ -91,7 +90,7 @@ def _in_rounds(fresh: Fresh, start: str, limit: str, level: int, step: Callable[
 
 
 def _numbers(limit: str, size: int) -> str:
-    """The numbers of the rounds of a size in which so many steps are, from 0 on."""
+    """The numbers, from 0 on, of the rounds of a size that so many steps take."""
     last = f"CAST(least(({limit} - 1L) div {size}L, {ROUND_MAX_STEPS - 1}L) AS INT)"
     return f"if({limit} > 0L, sequence(0, {last}), CAST(array() AS ARRAY<INT>))"
 
@@ -103,7 +102,7 @@ def _step(expressions: Expressions, term: Repeat, value: str, env: Environment) 
 
 
 def _carried(expressions: Expressions, value: str, t: Type) -> str:
-    """What a loop carries: the collections in a tuple part by part, none of them missing."""
+    """The value that a loop carries: missing collections, also as parts of a tuple, become empty ones."""
     match t:
         case ty.BagType() | ty.ListType():
             return f"coalesce({value}, CAST(array() AS {sql_type(t)}))"

@@ -1,12 +1,12 @@
-"""Doubles and floats as text in SQL: the shortest that reads back, and of these the nearest.
+"""Doubles and floats as text in SQL: the shortest text that reads back, and of these the nearest.
 
-Java 19 and later write a number so, and Spark's cast is what Java writes. Of the numbers that are written with an
+Java 19 and later write numbers so, and Spark's cast gives what Java writes. Of the numbers that are written with an
 exponent, Java 17 and 18 write some with more digits than they need (`9.999999999999999E22` for `1.0E23`), and some with
-a last digit that is not the nearest. So what has many digits is rounded here to fewer, and the fewest that are read as
-the same number are taken.
+a last digit that is not the nearest. So a number with many digits is rounded here to fewer, and the fewest digits that
+read back as the same number are taken.
 
-So it is in JSON texts, too, whose doubles Spark writes as Java does (`json_text`): the text of a value is the same on
-every version of Java, and in the reference, and two that are equal have one text.
+The same is done in JSON texts, whose doubles Spark writes as Java does (`json_text`): the text of a value is the same
+on every version of Java and in the reference engine, and equal values have equal texts.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions.canonical_order import Fresh, let
 from mrql.runtime.spark.expressions.layout import sql_type
 
-_NAME = re.compile(r"\w+|`([^`]|``)+`")  # what costs nothing to say again
+_NAME = re.compile(r"\w+|`([^`]|``)+`")  # an expression that may be repeated
 
 
 @attrs.frozen
 class _Format:
-    """What is known of the numbers of a type."""
+    """Properties of the numbers of a type."""
 
-    digits: int  # no number needs more
-    sure: int  # no two numbers have one decimal of so many digits
+    digits: int  # no number needs more digits
+    sure: int  # no two decimals of so many digits are read as the same number
     normal: str  # numbers below this have fewer digits
 
 
@@ -40,7 +40,7 @@ _FORMATS: dict[Type, _Format] = {
 
 @attrs.frozen
 class _Multiples:
-    """Numbers of a range, each of which is a whole number of units, and one unit as `digits · 10^power` exactly."""
+    """A range of numbers that are all whole multiples of a unit, which is `digits · 10^power` exactly."""
 
     low: str
     below: str
@@ -57,18 +57,18 @@ _EXACT = (  # where Java's digits are too few, or not the nearest
 
 
 def unsigned_sql(number: str, t: Type) -> str:
-    """A double or float, and 0.0 for −0.0."""
+    """A double or float, with 0.0 for −0.0."""
     return f"({number} + {'0.0D' if t == ty.DOUBLE else 'CAST(0 AS FLOAT)'})"
 
 
 _WITH_EXPONENT = "[0-9]E-?[0-9]"
 _TOKENS = r'"(?:[^"\\\\]++|\\\\.)*+"|-?[0-9.]++E-?[0-9]++|[-0-9.]++|[^-0-9"]++'
-"""In SQL, what a JSON text is made of: strings, numbers with an exponent, other numbers, and what is between these. No
-loop goes back, so that none takes room on the stack for each of its steps."""
+"""A pattern, in SQL, of the tokens of a JSON text: strings, numbers with an exponent, other numbers, and the text
+between these. No repetition backtracks, so that none takes room on the stack for each of its steps."""
 
 
 def json_text(text: str, fresh: Fresh) -> str:
-    """A JSON text as Spark writes it, with its doubles as they are written here."""
+    """A JSON text of Spark's, with its doubles rewritten as `number_text` writes them."""
     return let(fresh, text, lambda t: f"if({t} RLIKE '{_WITH_EXPONENT}', {_rewritten(t, fresh)}, {t})")
 
 
@@ -90,7 +90,7 @@ def _text(x: str, t: Type, fresh: Fresh) -> str:
 
 
 def _needs_care(x: str, written: str, t: Type) -> str:
-    """Whether Java may have other digits of a number than those that are wanted."""
+    """Whether Java's digits of a number may be other than the wanted ones."""
     form, size = _FORMATS[t], f"abs(CAST({x} AS DOUBLE))"
     with_exponent = f"({size} >= 1E7D AND {size} < CAST('Infinity' AS DOUBLE) OR {size} > 0D AND {size} < 1E-3D)"
     long = f"length({written}) >= {form.sure + len('1.E7')}"
@@ -98,11 +98,11 @@ def _needs_care(x: str, written: str, t: Type) -> str:
 
 
 ROUNDED_MAX_DIGITS = 18
-"""Of a double no more digits are rounded away but to 0: it has 17."""
+"""A double, which has 17 digits, becomes 0 where more than so many of them are rounded away."""
 
 
 def rounded(number: str, digits: str, fresh: Fresh) -> str:
-    """A double to so many digits behind the point, halves away from zero: Spark rounds the digits that Java has."""
+    """A double rounded to so many digits behind the point, halves away from zero: Spark rounds the digits of Java."""
 
     def by_digits(x: str) -> str:
         parts = let(fresh, _shortest(x, ty.DOUBLE, fresh), _read)
@@ -114,7 +114,7 @@ def rounded(number: str, digits: str, fresh: Fresh) -> str:
 
 
 def _without(parts: str, dropped: str, x: str, digits: str, fresh: Fresh) -> str:
-    """A number without so many of its digits, the last ones."""
+    """A number rounded so that its last `dropped` digits are dropped."""
     unit = f"CAST(concat('1', repeat('0', {dropped})) AS DECIMAL(38, 0))"
     whole = let(fresh, unit, lambda u: f"({parts}.whole + {u} / 2) div {u}")
     made = f"CAST(concat(if({x} < 0D, '-', ''), {whole}, 'E', -({digits})) AS DOUBLE)"
@@ -122,7 +122,7 @@ def _without(parts: str, dropped: str, x: str, digits: str, fresh: Fresh) -> str
 
 
 def _shortest(x: str, t: Type, fresh: Fresh) -> str:
-    """The text of a number that Java writes with an exponent: `whole · 10^power`, with as few digits as will do."""
+    """The text of a number that Java writes with an exponent, with the fewest digits that read back."""
 
     def found(parts: str) -> str:
         texts = let(fresh, f"CAST({parts}.whole AS STRING)", lambda digits: candidates(parts, digits))
@@ -147,7 +147,7 @@ def _shortest(x: str, t: Type, fresh: Fresh) -> str:
 
 
 def _parts(x: str, fresh: Fresh) -> str:
-    """The digits of a number without its sign as a whole number, and the power of ten that it is to be times."""
+    """The digits of a number without its sign, as a whole number, and the power of ten to multiply it by."""
     size = f"abs(CAST({x} AS DOUBLE))"
     exactly = []
     for exact in _EXACT:
@@ -159,7 +159,7 @@ def _parts(x: str, fresh: Fresh) -> str:
 
 
 def _read(text: str) -> str:
-    """The same of a text with an exponent."""
+    """The digits and the power of ten (`_parts`) of a text with an exponent."""
     digits = f"regexp_replace(substring_index({text}, 'E', 1), '[-.]', '')"
     return _struct(digits, f"CAST(substring_index({text}, 'E', -1) AS INT) - length({digits}) + 1")
 
@@ -169,9 +169,9 @@ def _struct(whole: str, power: str) -> str:
 
 
 def _rounded(parts: str, unit: str, dropped: str, fresh: Fresh) -> str:
-    """A whole number in so large units: the nearest, half to even, and then the other one beside it.
+    """The texts of a whole number rounded to units: the nearest, half to even, then the neighbour on the other side.
 
-    Below a power of two the numbers are nearer to each other than above it, so the other one may read back alone.
+    Below a power of two, doubles are nearer to each other than above it, so only the other one may read back.
     """
 
     def both(low: str) -> str:

@@ -1,11 +1,11 @@
 """Terms with a call that Catalyst has no form of, as functions over Arrow batches.
 
-Such a call cannot stand in a lambda of Spark's `transform`, nor is one in a branch of an `if` held back for the rows
-that take the other one. So the largest scalar term that has one is evaluated as a whole by the reference evaluator,
-over the columns that it reads; what stands around it, and the collections of the query, stay with Spark. A term that
-reads no column is evaluated once, here.
+Such a call cannot stand in a lambda of Spark's `transform`, and in a branch of an `if` it would be evaluated also for
+the rows that take the other branch. So the largest scalar term that has one is evaluated as a whole by the reference
+evaluator, over the columns that it reads; the terms around it, and the collections of the query, stay with Spark. A
+term that reads no column is evaluated once, in the driver.
 
-A function is registered in a session, under a name made of what it computes, when a plan that names it is made.
+A function is registered in a session, under a name derived from what it computes, when a plan that names it is made.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from mrql.runtime.spark.expressions.layout import sql_type
 
 _NAME = re.compile(r"\bmrql_python_[0-9a-f]{24}\b")
 _KNOWN: dict[str, OverArrow] = {}
-"""All functions that plans of this process name."""
+"""The functions that plans of this process name, by name."""
 _REGISTERED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 
 @lru_cache(maxsize=256)
 def constant(term: Term) -> tuple[object] | None:
-    """The value of a term that reads nothing; None where it reads something, or has no value for a row either."""
+    """The value of a term without free variables; None where it has some, or where its evaluation fails."""
     if free_vars(term):
         return None
     try:
@@ -48,7 +48,7 @@ def constant(term: Term) -> tuple[object] | None:
 
 
 def over_columns(term: Term) -> tuple[str, tuple[Term, ...]]:
-    """The name of a function that computes a term, and what it is a function of: variables, and parts of them."""
+    """The name of a function that computes a term, and its arguments: variables and parts of them."""
     names = Names(set(all_names(term)))
     found: dict[Term, PVar] = {}
     inner = _taken(term, frozenset(), found, names)
@@ -61,7 +61,7 @@ def over_columns(term: Term) -> tuple[str, tuple[Term, ...]]:
 
 
 def _taken(term: Term, bound: frozenset[str], found: dict[Term, PVar], names: Names) -> Term:
-    """The term with the columns that it reads as variables: `p.K`, where it reads no more of `p`."""
+    """The term with each variable that it reads, or path such as `p.K`, replaced by a parameter."""
     root = _root(term)
     if root is not None and root.name not in bound:
         param = found.setdefault(term, PVar(names.fresh(root.name), term.type))
@@ -77,8 +77,8 @@ def _root(term: Term) -> Var | None:
 
 
 def register(spark: SparkSession, texts: Iterable[str], ship: Callable[[SparkSession], None]) -> None:
-    """Makes the functions that are named in SQL texts known to a session, whose executors have to be shipped what those
-    import before the first."""
+    """Registers in a session the functions that are named in SQL texts. Before new ones, `ship` gives the executors the
+    modules that they import."""
     if not _KNOWN:
         return
     done = _REGISTERED.setdefault(spark, set())
@@ -92,7 +92,7 @@ def register(spark: SparkSession, texts: Iterable[str], ship: Callable[[SparkSes
 
 
 def flattened(arguments: object) -> Iterable[str]:
-    """The texts among the arguments of an operation."""
+    """The texts in the nested arguments of an operation."""
     if isinstance(arguments, str):
         yield arguments
     elif isinstance(arguments, Sequence):

@@ -1,6 +1,6 @@
-"""Values of recursive types in Catalyst: texts (`algebra.values.data`), which VARIANTs are made of.
+"""Values of recursive types in Catalyst: texts (`algebra.values.data`), which are parsed to VARIANTs.
 
-A `case` asks of a value which constructor made it and for a part of what it was made of: only those are read.
+A `case` reads only which constructor made a value, and a part of what it was made of.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def _read(function: Folding, value: str, at: str, fresh: Fresh) -> str:
 
 
 def _tag(variant: str) -> str:
-    """Which constructor has made a value: the only key."""
+    """The constructor that has made a value: the only key."""
     return f"map_keys({json_variant.members(variant)})[0]"
 
 
 def _payload(variant: str, name: str, t: RecordType, fresh: Fresh) -> str:
-    """What a constructor was given, null where another one has made the value."""
+    """The argument of a constructor, null where another constructor has made the value."""
     item = t.field(name)
     assert item is not None
     return json_variant.held(json_variant.member(variant, name), item, fresh)
@@ -60,7 +60,7 @@ def _opened(variant: str, t: RecordType, fresh: Fresh) -> str:
 
 
 def _made(record: str, t: RecordType, fresh: Fresh) -> str:
-    """The text of the object whose only member is what the constructor has made."""
+    """The text of an object whose only member is the constructor, with its argument."""
     tag = f"{record}.{quote(TAG)}"
     texts = [
         f"WHEN {text_sql(name)} THEN {_shown(f'{record}.{quote(name)}', name, t, fresh)}" for name, _ in t.fields[1:]

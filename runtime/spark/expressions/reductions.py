@@ -1,4 +1,4 @@
-"""Reductions of a collection of one row as Catalyst expressions."""
+"""Reductions of a collection within one row as Catalyst expressions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def reduced_sql(
     expressions: Expressions, monoid: Aggregate, t: Type, source: Term, env: Environment, at: str = ""
 ) -> str:
-    """`reduce(⊕, e)` of a nested collection: by structure where e is built, by `aggregate` where it is given."""
+    """`reduce(⊕, e)` of a nested collection: by the structure of e where that is known, else by `aggregate`."""
     match source:
         case Empty():
             return zero_sql(monoid, t)
@@ -54,7 +54,7 @@ def reduced_sql(
 
 
 def _shares(expressions: Expressions, monoid: Aggregate, t: Type, source: Term, env: Environment) -> str:
-    """What a sum adds up, or a product multiplies, as an array of numbers of its type."""
+    """The addends of a sum, or the factors of a product, as an array of numbers of its type."""
     match source:
         case CMap(Lambda(_, body)) if has_one_at_most(body):
             array, param, item = expressions.elements(source, env)
@@ -68,7 +68,7 @@ def _shares(expressions: Expressions, monoid: Aggregate, t: Type, source: Term, 
 
 
 def folded_sql(expressions: Expressions, fold: Fold, array: str) -> str:
-    """`reduce(⊕, e)` with a `⊕` of the query, over an array, in the order of the values; missing elements are its
+    """`reduce(⊕, e)` with a `⊕` that the query defines, over an array in canonical order; missing elements count as its
     zero."""
     elements = Var(expressions.fresh(), ty.BagType(fold.type))
     if expressions.in_python(reduced := Reduce(fold, elements)):

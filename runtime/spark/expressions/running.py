@@ -1,11 +1,11 @@
-"""What adds up on the way through a list of pairs `(row, value)`, as a Catalyst expression of `n log n` steps.
+"""Running aggregates over a list of pairs `(row, value)`, as Catalyst expressions of `n log n` steps.
 
-Spark has no expression that gives the results on the way of a reduction, and one that appends to an array takes `n²`.
-So they are found in `log n` rounds: in each, every value takes in what the one `d` places before it has taken in, and
-then `d` is doubled. Any associative merge will do; it need not commute.
+Spark has no expression for the intermediate results of a reduction, and to append them to an array takes `n²` steps. So
+they are found in `log n` rounds: in each, every value is merged with the one `d` places before it, and then `d` is
+doubled. Any associative merge will do; it need not commute.
 
-A sum is kept in parts, as elsewhere: here, too, some rounds add up what only begins later, and none of that may leave a
-range that the sums from the first row on do not.
+A sum is kept in parts, as elsewhere: some rounds add up rows that do not begin with the first, and these sums must not
+leave a range that the sums from the first row on do not leave.
 
 *Source*: W. D. Hillis, G. L. Steele: Data parallel algorithms, CACM 29 (1986), "computing all partial sums".
 """
@@ -29,8 +29,8 @@ from mrql.runtime.spark.expressions.layout import sql_type
 
 @attrs.frozen
 class PrefixScan:
-    """How values become what is merged, how two of these merge, how all of a window do, and what is read from one; in
-    SQL."""
+    """A running aggregate in SQL: the unit of a value, the merge of two units or of a window, and the value read from a
+    unit."""
 
     unit: Callable[[str], str]
     merge: Callable[[str, str], str]
@@ -39,14 +39,14 @@ class PrefixScan:
 
 
 def running_sql(function: Function, t: Type, pairs: str, fresh: Fresh, at: str) -> str:
-    """One of the functions that add up on the way, of a list of pairs of this type."""
+    """A running function over a list of pairs of this type."""
     return _scanned(_SCANS[function.name](beside(t), at), pairs, fresh)
 
 
 def running_over_sql(
     function: Function, pairs: Type, value: str, window: str, at: str
 ) -> tuple[str, Callable[[str], str]]:
-    """The same of the values of a window of Spark's: what is kept of them, and how the result is read from it."""
+    """A running function over a window of Spark: the merged parts, and how the result is read from them."""
     scan = _SCANS[function.name](beside(pairs), at)
     return scan.over(value, window), scan.value
 
@@ -69,7 +69,7 @@ def _scanned(scan: PrefixScan, pairs: str, fresh: Fresh) -> str:
 
 
 def _in_parts(units: Mapping[str, str], types: Mapping[str, str], value: Callable[[str], str]) -> PrefixScan:
-    """A scan by sums of some parts, which are written over `{x}`."""
+    """A scan by sums of several parts, each of them SQL over `{x}`."""
 
     def unit(x: str) -> str:
         return _struct({name: f"CAST({part.format(x=x)} AS {types[name]})" for name, part in units.items()})
@@ -96,7 +96,7 @@ def _sum(t: Type, at: str) -> PrefixScan:
         return _in_parts(*_decimal_parts(t), lambda c: _decimal_sum(t, c, at))
     if t == ty.DOUBLE:
         return _in_parts(*_double_parts(), _double_sum)
-    high, low = halves_sql("coalesce(CAST({x} AS BIGINT), 0L)")  # what is always missing has no type of its own
+    high, low = halves_sql("coalesce(CAST({x} AS BIGINT), 0L)")  # a value that is always missing has no type
     return _in_parts({"h": high, "l": low}, {"h": "BIGINT", "l": "BIGINT"}, lambda c: long_sql(f"{c}.h", f"{c}.l", at))
 
 
@@ -133,7 +133,7 @@ def _decimal_sum(t: ty.DecimalType, c: str, at: str) -> str:
 
 
 def _extreme(better: str, best: str) -> Callable[[Type, str], PrefixScan]:
-    """`least`, `greatest` and the aggregations skip what is missing."""
+    """A running minimum or maximum: `least`, `greatest`, `min` and `max` skip nulls."""
     scan = PrefixScan(lambda x: x, lambda a, b: f"{better}({a}, {b})", lambda x, w: f"{best}({x}) {w}", lambda c: c)
     return lambda t, at: scan
 

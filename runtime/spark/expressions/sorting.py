@@ -1,9 +1,9 @@
-"""Ordered collections of one row, and the elements at their places, as Catalyst expressions.
+"""Ordered collections within one row, and the elements at their places, as Catalyst expressions.
 
-An ordered collection is made from pairs `(key, element)`. Spark orders structs by their parts, what is missing first:
-so pairs whose key ascends are ordered as they are, and the first of them is the least one, for which nothing is sorted.
-Where a part descends, its opposite ascends, behind a flag for what is missing and so last. A text, a tuple or a list
-has no opposite; such pairs are compared by an expression, which takes several times as long.
+An ordered collection is made from pairs `(key, element)`. Spark orders structs by their parts, nulls first: so pairs
+whose key ascends are sorted as they are, and the first of them is the minimum, for which nothing is sorted. For a part
+that descends, its opposite is sorted ascending, behind a flag that puts nulls last. A text, a tuple or a list, say,
+has no opposite; such pairs are sorted by an expression that compares them, which takes several times as long.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 def taken_sql(items: str, count: str) -> str:
-    """The first elements of an array: none where it is missing how many, and all where there are not as many."""
+    """The first `count` elements of an array: none where `count` is missing or negative, all where there are fewer."""
     return f"slice({items}, 1, CAST(least(greatest({count}, 0), {ARRAY_MAX_ELEMENTS}) AS INT))"
 
 
 def ordered_sql(expressions: Expressions, term: OrderBy, env: Environment) -> str:
-    """The elements in their order; those with equal keys by themselves."""
-    # Elements with equal keys are compared by themselves, and bags as bags.
+    """The elements sorted by key; those with equal keys by their own values."""
+    # Elements with equal keys are compared by value, for which their bags are brought into canonical order.
     pairs = in_order(expressions.array(term.source, env), ty.ListType(element_type(term.source)), expressions.fresh)
     p, q = expressions.fresh("p"), expressions.fresh("q")
     if any(term.descending):
@@ -46,7 +46,7 @@ def ordered_sql(expressions: Expressions, term: OrderBy, env: Environment) -> st
 
 
 def _ascending(term: OrderBy, pair: str) -> list[str] | None:
-    """The parts of the key of a pair such that all of them ascend; None where one has no opposite."""
+    """The parts of a pair's key, with opposites so that all of them ascend; None where one has no opposite."""
     parts: list[str] = []
     for (name, t), down in zip(labels(pair_type(term.source)[0]), term.descending, strict=True):
         x = f"{pair}._1.{quote(name)}"
@@ -58,7 +58,7 @@ def _ascending(term: OrderBy, pair: str) -> list[str] | None:
 
 
 def _opposite(x: str, t: Type) -> list[str] | None:
-    """What ascends where a value descends, what is missing last and NaN first; None where there is no such thing."""
+    """Expressions that ascend where a value descends, with nulls last and NaN first; None where there are none."""
     match t:
         case ty.INT | ty.LONG:
             return [f"{x} IS NULL", f"~{x}"]
@@ -77,7 +77,7 @@ def _opposite(x: str, t: Type) -> list[str] | None:
 
 
 def _compared(expressions: Expressions, term: OrderBy, pairs: str) -> str:
-    """Sorted by the elements first: `array_sort` is stable, and so equal keys keep that order."""
+    """Sorts by an expression that compares keys, after sorting by the elements: `array_sort` is stable."""
     key, _ = pair_type(term.source)
     p, q, left, right = (expressions.fresh(name) for name in "pplr")
     comparison = "0"
@@ -93,9 +93,9 @@ def _compared(expressions: Expressions, term: OrderBy, pairs: str) -> str:
 
 
 def first_sql(expressions: Expressions, term: Prim, env: Environment) -> str | None:
-    """The first element of what is ordered for that; None where something else is asked for.
+    """The first element of an `OrderBy` with an ascending key, as a minimum; None for any other term.
 
-    Raises on Spark, as the function itself does, where there is none.
+    Raises on Spark, as the function itself does, where there is no element.
     """
     items, index = term.args
     if not isinstance(items, OrderBy) or any(items.descending) or index != Lit(0, index.type):

@@ -1,16 +1,17 @@
-"""How sums and products are kept in columns, so that none is wrong on its way to the one that is read.
+"""The columns of sums and products, such that only the one that is read may be out of range, not one in between.
 
 Each column merges by an aggregate function, so that the merge of a state stays a union and an aggregation. An addend
-is taken apart to a number for each column, and put together again where a sum is read:
+is split into a number for each column, and the sum is put together again where it is read:
 
-- a long to its halves (`WIDE`), whose sums are wider than a long: what leaves the range of a long is found when it is
-  read, and not on the way there;
-- a double (`DOUBLES`) to four integers, the multiples of 2⁶⁴, 2³², 1 and 2⁻³² in it, which are added up without
-  rounding, and the rest, which is less than 2⁻³². Huge numbers, of 2⁹⁴ and more, are a rounded column of their own,
-  times 2⁻⁵¹², which no sum of doubles makes infinite; two more say how many they are and how large all were that ever
-  came or went, so that a sum that has too few digits left is an error. Infinities are counted, those of a plus in the
-  lower half of a long and those of a minus in the upper one. NaN counts as both. So what is taken back is gone;
-- a decimal to two (`decimal_sums.py`), or to itself where it is of few digits.
+- a long into its halves (`WIDE`), whose sums are wider than a long: that a sum leaves the range of a long is found when
+  it is read, not before;
+- a double (`DOUBLES`) into four integers, the multiples of 2⁶⁴, 2³², 1 and 2⁻³² in it, which are added up without
+  rounding, and the rest, which is less than 2⁻³². Huge numbers, of 2⁹⁴ and more, are added up with rounding in a column
+  of their own, times 2⁻⁵¹², so that no sum of doubles becomes infinite; two more columns hold their number and the
+  total size of all that were ever inserted or deleted, so that a sum with too few digits left is an error. Infinities
+  are counted, positive ones in the lower half of a long and negative ones in the upper half; NaN counts as both. So
+  nothing is left of a number that is deleted;
+- a decimal into two parts (`decimal_sums.py`), or as it is where it has few digits.
 
 A product of longs is one column, a decimal (`long_products.py`).
 """
@@ -47,38 +48,38 @@ HUGE_MIN_SIZE = f"{side_sums.HUGE_MIN_SIZE!r}D"
 """From this size on doubles are added up with rounding."""
 
 HUGE_MIN_MAGNITUDE = 6
-"""The same for products that are added up by magnitude (`side_sums`): smaller ones are below 2⁹⁶."""
+"""The least magnitude of huge products that are added up by magnitude (`side_sums`): smaller ones are below 2⁹⁶."""
 
 OF_EARLIER = 2**20
-"""As how many huge numbers those count that an earlier version has added up, more than are likely to go."""
+"""The number of huge numbers that a sum of an earlier version counts as, more than are likely to be deleted."""
 
 ROUNDED_MIN_SIZE = f"{2.0**80!r}D"
-"""No number that is added up with rounding is smaller, nor is a product."""
+"""A lower bound for the size of a number, or a product, that is added up with rounding."""
 
 OF_TOTAL = 4
-"""How often a sum of products was rounded by itself, at most."""
+"""The most roundings in a sum of products by itself."""
 
 TOO_FEW_DIGITS = "[TOO_FEW_DIGITS]"
-"""What Spark is told to say of a sum that is not known well enough any more (`session/errors.py`)."""
+"""The error that Spark raises for a sum with too few known digits (`session/errors.py`)."""
 
 WITHIN = 1e-9
-"""How far a sum may be from what it is, as a part of the sizes of what is added up."""
+"""The largest error of a sum, relative to the total size of what is added up."""
 
 
 @attrs.frozen
 class SumColumn:
-    """A part of a sum: how its column is called after the component's, and its type."""
+    """A part of a sum: the suffix of its column after the component's name, and its type."""
 
     suffix: str
     type: Type
     rounds: bool = False
-    """Whether it is added up with rounding, so that it is 0 only where it is known that nothing is in it."""
+    """Whether it is added up with rounding, and so is set to 0 where a count says that nothing is in it (`held`)."""
     counted_by: str | None = None
-    """The column that says in its lower half how many numbers are in it; None where it is of all numbers."""
+    """The column whose lower half is the number of numbers in it; None for a column of all numbers."""
 
 
 class Carrier(Protocol):
-    """How a sum or a product is kept."""
+    """How a sum or a product is kept in columns."""
 
     @property
     def columns(self) -> tuple[SumColumn, ...]:
@@ -91,10 +92,10 @@ class Carrier(Protocol):
         """The aggregate function that merges what rows add to a column."""
 
     def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
-        """What the sums of sides of a join add (`Feed.totals`)."""
+        """What the sums of the sides of a join add to each column (`Feed.totals`)."""
 
     def value(self, columns: Sequence[str], at: str) -> str:
-        """What has been added up; `at` is its place in the query."""
+        """The sum or product that the columns hold; `at` is its place in the query."""
 
 
 class Sums:
@@ -129,8 +130,8 @@ class Wide(Sums):
 class Doubles(Sums):
     """A sum of doubles: `2⁶⁴ d + 2³² a + b + 2⁻³² c + rest + 2⁵¹² h`.
 
-    Of n huge numbers that came or went, of sizes that together are 2⁵¹² g, the sum h is known up to n · 2⁻⁵³ · g, which
-    may be more than there is left. Of `k` the upper half is n, and the lower one how many of them are there.
+    With n huge numbers inserted or deleted, of total size 2⁵¹² g, the sum h is known up to n · 2⁻⁵³ · g, which may be
+    more than is left. The upper half of `k` is n, the lower half the number of huge numbers that are there.
     """
 
     columns: tuple[SumColumn, ...] = (
@@ -148,7 +149,7 @@ class Doubles(Sums):
     def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
         ordinary, infinite = f"abs({value}) < {HUGE_MIN_SIZE}", f"abs({value}) >= DOUBLE('Infinity')"
         huge = f"NOT ({ordinary} OR {infinite})"
-        positive = f"if({value} > 0D, 1L, 0L)"  # NaN is, in Spark
+        positive = f"if({value} > 0D, 1L, 0L)"  # as NaN is, in Spark
         negative = f"if({value} < 0D OR {value} = DOUBLE('NaN'), {WORDS}, 0L)"
         times = weight or "1L"
         far, odd = f"if({huge}, {value} * {DOWN}, 0D)", f"if({infinite}, {positive} + {negative}, 0L)"
@@ -170,7 +171,7 @@ class Doubles(Sums):
 
     def value(self, columns: Sequence[str], at: str) -> str:
         rest, *integers, huge, gross, counts, odd = columns
-        # What has come at once may have gone one by one: then there is more in one limb, and less in another.
+        # Numbers inserted as one total may be deleted one by one: then one limb has more, and another less.
         limbs = _carried(*(f"coalesce({column}, 0L)" for column in integers))
         most, words, ones, fractions = (f"CAST({limb} AS DOUBLE)" for limb in limbs)
         far = f"({most} * {2.0**64!r}D + {words} * {2.0**32!r}D)"
@@ -189,9 +190,9 @@ class Doubles(Sums):
         )
 
     def of_earlier(self, name: str, suffix: str) -> str:
-        """What is in a column that a state of an earlier version has not. Its `h` is of numbers of 2⁶² and more. If it
-        is not 0, it is taken for many of them, and stays as it is until a huge number goes: from then on it is not
-        known how much of it is right."""
+        """The value of a column that a state of an earlier version lacks. The `h` of such a state is the sum of numbers
+        of 2⁶² and more. If it is not 0, it counts as many of them, and is used until a huge number is deleted: from
+        then on its error is unknown."""
         some = f"coalesce({name}h, 0D) <> 0D"
         return {
             "d": "0L",
@@ -271,13 +272,13 @@ class LongProducts:
 
 
 def _of_magnitude(magnitude: str, mantissas: str) -> tuple[str, ...]:
-    """The limbs of numbers of one magnitude, if they are not huge."""
+    """The limbs of a sum of numbers of one magnitude, if they are not huge, else zeros."""
     near = f"{mantissas} * {_half(magnitude)} * {_half(magnitude)}"
     return _limbs(f"({magnitude} <> 0L AND {_power(magnitude)} < {HUGE_MIN_MAGNITUDE}L)", f"({near})")
 
 
 def _huge(magnitude: str, mantissas: str, count: str) -> tuple[str, ...]:
-    """The other columns of such numbers, and of infinite ones: of powers below `HUGE_MIN_MAGNITUDE` there are limbs."""
+    """The columns for huge and infinite numbers of a magnitude; those below `HUGE_MIN_MAGNITUDE` have limbs."""
     power = _power(magnitude)
     finite = f"({magnitude} <> 0L AND {power} < {side_sums.INFINITE_MIN_MAGNITUDE}L)"
     huge = f"({finite} AND {power} >= {HUGE_MIN_MAGNITUDE}L)"
@@ -298,13 +299,13 @@ def _power(magnitude: str) -> str:
 
 
 def _half(magnitude: str, less: int = 0) -> str:
-    """The root of what numbers of a magnitude are times their mantissas, which itself may be no double, by 2 to some
-    power less."""
+    """The square root of the factor between numbers of a magnitude and their mantissas, divided by 2 to the power of
+    `less`; the factor itself may be out of the range of a double."""
     return f"power(2D, {side_sums.MAGNITUDE_BITS // 2}D * {_power(magnitude)} - {less}D)"
 
 
 def _limbs(ordinary: str, value: str) -> tuple[str, ...]:
-    """The limbs of a number, if it is not huge."""
+    """The limbs of a number, if it is `ordinary`, else zeros."""
     rest, *integers = side_sums.limbs_sql(value)
     return (
         f"if({ordinary}, {rest}, 0D)",
@@ -313,8 +314,8 @@ def _limbs(ordinary: str, value: str) -> tuple[str, ...]:
 
 
 def _carried(pairs: str, words: str, ones: str, fractions: str) -> tuple[str, str, str, str]:
-    """Limbs of the same number, all but the first of 32 bits: many of them have room in sums of longs, and so has each
-    as often as there are partners."""
+    """Limbs of the same number, all but the first of 32 bits: sums of many of them fit in longs, and so does each times
+    the number of its partners."""
     half = HALF_RADIX // 2
     carried, kept = f"shiftright({{}} + {half}L, 32)", f"((({{}} + {half}L) & {MASK}) - {half}L)"
     ones = f"({ones} + {carried.format(fractions)})"
@@ -331,12 +332,12 @@ WIDE, DOUBLES, LONG_PRODUCTS = Wide(), Doubles(), LongProducts()
 
 
 def carrier(component: Component) -> Carrier | None:
-    """How a component of a state is kept where that is not one column with its value."""
+    """How a component of a state is kept; None where one column holds its value."""
     return carrier_of(component.monoid, component.type, narrow=component.narrow)
 
 
 def carrier_of(monoid: Monoid, t: Type, *, narrow: bool) -> Carrier | None:
-    """How what merges with a monoid is kept where that is not one column with its value."""
+    """How values of a type that merge with a monoid are kept; None where one column holds the value."""
     if monoid == SUM and isinstance(t, ty.DecimalType):
         return NarrowDecimals(t) if narrow else WideDecimals(t)
     if monoid == PRODUCT and t == ty.LONG:
@@ -347,14 +348,14 @@ def carrier_of(monoid: Monoid, t: Type, *, narrow: bool) -> Carrier | None:
 
 
 def columns(index: int, component: Component) -> dict[str, SumColumn]:
-    """The columns of the component with a number, by their names."""
+    """The columns of the component with the number `index`, by name."""
     kept = carrier(component)
     own = (SumColumn("", component.type),) if kept is None else kept.columns
     return {f"v{index}{column.suffix}": column for column in own}
 
 
 def of_earlier(components: Sequence[Component], columns_there: Collection[str]) -> dict[str, str]:
-    """The columns of sums that a state of an earlier version has not, and what is in them."""
+    """The columns of sums that a state of an earlier version lacks, each with its value in SQL."""
     return {
         name: DOUBLES.of_earlier(f"v{i}", column.suffix)
         for i, component in enumerate(components)
@@ -365,15 +366,15 @@ def of_earlier(components: Sequence[Component], columns_there: Collection[str]) 
 
 
 def held(index: int, column: SumColumn, support: str) -> str | None:
-    """The condition under which there is something in a column that is rounded; `support` is that under which there are
-    rows behind the component."""
+    """The condition under which a rounded column holds something, None for any other column; `support` is the condition
+    under which there are rows behind the component."""
     if not column.rounds:
         return None
     return support if column.counted_by is None else f"(v{index}{column.counted_by} & {MASK}) <> 0L"
 
 
 def merged(name: str, column: SumColumn, component: Component) -> str:
-    """How the rows of a column merge."""
+    """The aggregate function that merges the rows of a column."""
     assert isinstance(component.monoid, Aggregate)
     kept = carrier(component)
     return aggregate_sql(component.monoid, column.type, name, None) if kept is None else kept.merged(name, column)

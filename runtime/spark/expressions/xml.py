@@ -1,7 +1,7 @@
-"""XML in Catalyst: texts outside, VARIANTs while they are taken apart, as JSON values (`json_variant`).
+"""XML in Catalyst: kept as texts, and as VARIANTs while they are taken apart, like JSON values (`json_variant`).
 
 The text of a value is that of recursive data (`algebra.values.xml_elements`): `{"Node":[tag,[[name,value]],[child]]}`
-of an element, `{"CData":text}` of a text in one.
+for an element, `{"CData":text}` for a text in one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _part(variant: str, path: str, kind: str = "string") -> str:
 
 
 def _elements(of: Template) -> Template:
-    """A function that gives a list for one element, for one or for a list of them."""
+    """Extends a function from one element to a list, so that it also takes a list of elements."""
 
     def template(fresh: Fresh, t: Type, elements: str, *more: str) -> str:
         if t == ty.XML:
@@ -36,7 +36,7 @@ def _elements(of: Template) -> Template:
 
 
 def _kept(fresh: Fresh, element: str, tag: str | None) -> str:
-    """The children of an element that are elements, with one tag or any."""
+    """The children of an element that are elements, with a given tag or, for None, with any."""
     x, y = fresh("c"), fresh("c")
     wanted = f"{_part(x, '$.Node', 'array<variant>')} IS NOT NULL" if tag is None else f"{_part(x, TAG)} = {tag}"
     found = f"filter({_part(f'parse_json({element})', CHILDREN, 'array<variant>')}, {x} -> {wanted})"
@@ -125,7 +125,7 @@ def _quoted(value: str) -> str:
 
 
 def _element(fresh: Fresh, t: Type, tag: str, names: str, values: str, parts: str) -> str:
-    """An element of which attributes and parts that are missing are left out, and texts of blanks alone."""
+    """An element; attributes and parts that are missing are left out, and so are texts of blanks alone."""
     n, v, a, b = fresh("n"), fresh("v"), fresh("a"), fresh("b")
     pairs = f"zip_with({names}, {values}, ({n}, {v}) -> named_struct('n', {n}, 'v', {v}))"
     given = f"sort_array(filter({pairs}, {a} -> {a}.v IS NOT NULL))"
@@ -137,7 +137,7 @@ def _element(fresh: Fresh, t: Type, tag: str, names: str, values: str, parts: st
 
 
 BLANKS = "'" + "".join(f"\\u{code:04x}" for code in range(1, 33)) + "'"
-"""What Java's `trim` takes away, in SQL; a text has no character 0."""
+"""The characters that Java's `trim` removes, in SQL; a text has no character 0."""
 
 FUNCTIONS: dict[str, Template] = {
     "children": _elements(_children),
@@ -149,4 +149,4 @@ FUNCTIONS: dict[str, Template] = {
     "text_node": _text_node,
     "element": _element,
 }
-"""The functions on elements, over the supply of names, the type of the first argument, and the arguments."""
+"""The functions on elements, each of the supply of names, the type of the first argument, and the arguments."""

@@ -1,4 +1,4 @@
-"""What Spark gives as an answer: a DataFrame of its rows."""
+"""An answer on Spark: a DataFrame of its rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IN_FILES: Mapping[str, str] = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
-"""By which days before the calendar of Gregory are the same for every reader, and lists are as Parquet has them."""
+"""Settings by which every reader finds the same dates before the Gregorian calendar, and lists as Parquet has them."""
 
 
 @attrs.frozen
@@ -39,23 +39,23 @@ class SparkRows:
     changes: bool = False
 
     def collect(self) -> Value:
-        """Brings them to the driver."""
+        """Collects the rows to the driver."""
         if self.changes:
             return collect_changes(self.df, item_type(self.type))
         return collect_value(self.df, self.type)
 
     def write(self, output: Output, directory: Path, files: DurableFiles) -> None:
-        """Has Spark write them, in as many files as there are partitions."""
+        """Writes the rows by Spark, in as many files as there are partitions."""
         spark = self.df.sparkSession
         with settings(spark, IN_FILES):
             rows = rows_alone(self.df, self.type, weighted=self.changes)
             with nullcontext() if jvm.is_remote(spark) else jvm.ending_with(spark):
                 writer_of(output.format)(rows, output, path_to_write(spark, directory))
-        # Hadoop has noted a checksum of what says that all is there, which may be written anew.
+        # The checksum that Hadoop keeps of the `_SUCCESS` file, which may be written anew.
         files.remove(directory / "._SUCCESS.crc")
 
     def counted(self) -> tuple[SparkRows, RowCount]:
-        """The job that computes them counts them."""
+        """The same rows, counted by the job that computes them, and a function that returns their number."""
         observed = Observation()
         counted = self.df.observe(observed, F.count(F.lit(1)).alias("rows"))
 

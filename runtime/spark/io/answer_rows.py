@@ -1,4 +1,4 @@
-"""The rows of an answer as whoever takes a DataFrame of them sees them."""
+"""The rows of an answer as users of its DataFrame see them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mrql.runtime.spark.expressions.layout import is_taken_apart, quote
 from mrql.runtime.spark.session.session import AS_WRITTEN, settings
 
 CHANGE_TYPE, COMMIT_VERSION = "_change_type", "_commit_version"
-"""The columns of a change feed: whether a row came or went, `insert` or `delete`, and with which batch."""
+"""The columns of a change feed: the kind of change, `insert` or `delete`, and the number of the batch."""
 
 
 def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
-    """The rows of an answer of a type as those see them who only know columns. Nothing is asked of Spark for that.
+    """The rows of an answer without the column that says which are missing. Except under Spark Connect, this is lazy.
 
-    Changes whose rows have a column `weight` of their own are an error when they are looked at.
+    Changes whose rows have a column `weight` of their own are an error when they are read.
     """
     row = item_type(t)
     columns = len(row_columns(row))
@@ -41,8 +41,8 @@ def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
 
 
 def change_feed(df: DataFrame, t: Type, number: int) -> DataFrame:
-    """The changes of an answer by a batch of that number as rows of a change feed: one that comes three times is three
-    rows. Nothing is asked of Spark for that."""
+    """The changes of an answer by the batch with this number, as rows of a change feed: a row that is inserted three
+    times is three rows. This is lazy."""
     weighted = rows_alone(df, t, weighted=True)
 
     def made() -> DataFrame:
@@ -56,13 +56,13 @@ def change_feed(df: DataFrame, t: Type, number: int) -> DataFrame:
 
 
 def must_have_room_for_a_feed(t: Type) -> None:
-    """Raises: UserError where rows of an answer have a column that is called as one of their changes is."""
+    """Raises: UserError where rows of an answer have a column with the name of a column of their changes."""
     for name, _ in row_columns(item_type(t)):
         if name.lower() in (WEIGHT, CHANGE_TYPE, COMMIT_VERSION):
             raise UserError(f"this answer has a column `{name}`, and so have its changes", hint="call it otherwise")
 
 
 def no_changes(answer: DataFrame) -> DataFrame:
-    """The changes of an answer to which nothing has happened: its columns and a weight, without rows."""
+    """The changes of an answer that has not changed: its columns and a weight, without rows."""
     fields = [StructField(field.name, field.dataType) for field in answer.schema.fields]
     return answer.sparkSession.createDataFrame([], StructType([*fields, StructField(WEIGHT, LongType())]))

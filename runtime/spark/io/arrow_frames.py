@@ -1,4 +1,4 @@
-"""Rows that lie in this process as DataFrames of Spark: frames of pandas, tables of Arrow, what gives itself as one."""
+"""Rows in this process as DataFrames of Spark: frames of pandas, tables of Arrow, what Arrow can read as one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mrql.runtime.sources.formats.foreign_types import twice
 
 
 def is_pandas(rows: object) -> bool:
-    """Whether these are rows of pandas: whoever has some has imported it."""
+    """Whether these are rows of pandas, which is imported already if they are."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(rows, pandas.DataFrame)
 
 
 def arrow_table(rows: Any, what: str) -> pa.Table:
-    """Rows as a table of Arrow. What pandas takes for missing is missing, a NaN too, and its index is no column.
+    """Rows as a table of Arrow. Values that are missing to pandas, NaN too, are missing, and its index is no column.
 
     Raises: UserError where a column holds what Arrow has no type for.
     """
@@ -43,7 +43,7 @@ def column_names(rows: Any) -> list[str]:
 
 
 def parts_of_column(rows: Any, name: str) -> list[str]:
-    """The names of the parts of a column of structs, which pandas has as dicts; none of one of something else."""
+    """The names of the fields of a column of structs, which are dicts in pandas; none for any other column."""
     place = column_names(rows).index(name)
     if not is_pandas(rows):
         found = rows.schema.field(place).type
@@ -56,9 +56,9 @@ def parts_of_column(rows: Any, name: str) -> list[str]:
 
 
 def spark_frame(rows: Any, row: Type, what: str, spark: SparkSession) -> DataFrame:
-    """The same rows in Spark: of a record the columns that it has, else all.
+    """The same rows in Spark: for a record the columns that it has, else all.
 
-    Raises: UserError where one is missing, there twice, of a type that Spark does not have, or has a value that
+    Raises: UserError where a column is missing, there twice, of a type that Spark does not have, or has a value that
         does not fit in that type.
     """
     rows = rows if is_pandas(rows) else arrow_table(rows, what)
@@ -76,14 +76,14 @@ def spark_frame(rows: Any, row: Type, what: str, spark: SparkSession) -> DataFra
         _must_not_be_doubles(table, row, what)
     try:
         table = _of_sparks_types(table, what)
-        # A time without a zone stays one: the zone of the session has no part in it.
+        # A timestamp without a zone stays one, whatever the zone of the session.
         return spark.createDataFrame(table, from_arrow_schema(table.schema))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise UserError(f"{what} cannot be given to Spark: {_said(error)}") from error
 
 
 def _of_batch(rows: Any, what: str) -> pa.Table:
-    """The rows of a batch as a table of Arrow: of no rows, pandas does not know the types, and takes some.
+    """The rows of a batch as a table of Arrow. A frame of pandas without rows has arbitrary types, which are not kept.
 
     Raises: UserError where a column holds what Arrow has no type for.
     """
@@ -94,7 +94,7 @@ def _of_batch(rows: Any, what: str) -> pa.Table:
 
 
 def _must_not_be_doubles(table: pa.Table, row: Type, what: str) -> None:
-    """Raises: UserError where integers have become doubles, as pandas does where some of them are missing."""
+    """Raises: UserError where integers have become doubles, as in pandas where some of them are missing."""
     for name, t in row.fields if isinstance(row, ty.RecordType) else ():
         if ty.is_integral(t) and arrow.is_floating(table.column(name).type):
             message = f"the column `{name}` of {what} is of type double, where {t} was expected"
@@ -103,7 +103,7 @@ def _must_not_be_doubles(table: pa.Table, row: Type, what: str) -> None:
 
 
 def spark_schema(rows: Any, what: str) -> StructType:
-    """The schema that the rows have in Spark, as far as it has their types. Nothing else is looked at."""
+    """The schema that the rows have in Spark, without columns of types that Spark does not have."""
     schema = _schema_of(rows, what)
     fields = [pa.field(field.name, known) for field in schema if (known := spark_type(field.type)) is not None]
     found: StructType = from_arrow_schema(pa.schema(fields))
@@ -111,14 +111,14 @@ def spark_schema(rows: Any, what: str) -> StructType:
 
 
 def _schema_of(rows: Any, what: str) -> pa.Schema:
-    """The schema in Arrow; of rows that are there once it is asked for without them."""
+    """The schema in Arrow; for rows that can be read only once, it is asked for without reading them."""
     if isinstance(getattr(rows, "schema", None), pa.Schema):
         return rows.schema
     return pa.schema(rows) if hasattr(rows, "__arrow_c_schema__") else arrow_table(rows, what).schema
 
 
 def _of_sparks_types(table: pa.Table, what: str) -> pa.Table:
-    """The columns of the types that Spark has for them."""
+    """The columns cast to the types that Spark has for them."""
     columns = {}
     for name in table.column_names:
         column = table.column(name)
@@ -139,11 +139,11 @@ _WIDER = {
     pa.binary_view(): pa.binary(),
     pa.date64(): pa.date32(),
 }
-"""Types of Arrow that Spark has no own one for, each with one that has all its values."""
+"""Types of Arrow without an equivalent in Spark, each with one that holds all its values."""
 
 
 def spark_type(t: pa.DataType) -> pa.DataType | None:
-    """The type of Arrow that Spark takes values of a type as; None where it has none for them.
+    """The type of Arrow in which Spark takes values of a type; None where there is none.
 
     >>> str(spark_type(pa.dictionary(pa.int8(), pa.string()))), str(spark_type(pa.list_(pa.uint8())))
     ('string', 'list<item: int16>')
@@ -170,8 +170,8 @@ def spark_type(t: pa.DataType) -> pa.DataType | None:
 
 
 def readable_schema(columns: Iterable[pa.Field]) -> StructType:
-    """Columns of a file as Spark reads them, without the fields of types that it does not have, in structs too;
-    timestamps of nanoseconds are numbers."""
+    """The columns of a file as Spark reads them, without columns and fields of structs whose types it does not have;
+    timestamps of nanoseconds are longs."""
     fields = [field.with_type(known) for field in columns if (known := _readable(field.type)) is not None]
     found: StructType = from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
     return found
@@ -204,7 +204,7 @@ _TAKEN = (
     arrow.is_large_binary,
     arrow.is_date32,
 )
-"""What Spark takes as it is."""
+"""The checks for types that Spark takes as they are."""
 
 
 def _said(error: Exception) -> str:
@@ -213,9 +213,9 @@ def _said(error: Exception) -> str:
 
 
 def in_arrow(one: Any, other: Any) -> pa.Table:
-    """The rows of both, by the places of their columns.
+    """The rows of two batches, with columns matched by their places.
 
-    Raises: UserError where those are others.
+    Raises: UserError where the columns do not match.
     """
     first, second = _of_batch(one, "a batch"), _of_batch(other, "a batch")
     try:

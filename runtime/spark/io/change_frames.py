@@ -1,4 +1,4 @@
-"""DataFrames whose rows are changes (`runtime.sources.formats.envelopes`), as what comes and what goes."""
+"""DataFrames whose rows are changes (`runtime.sources.formats.envelopes`), as insertions and deletions."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from mrql.runtime.spark.io.arrow_frames import column_names, parts_of_column, sp
 
 @attrs.frozen
 class Wrapping:
-    """How changes lie in a frame: their envelope, and the column with all of it, where they do not lie in columns."""
+    """How a frame holds changes: their envelope, and the column that contains it, where its fields are not columns."""
 
     envelope: Envelope
     inside: str | None = None
 
     @property
     def column(self) -> str:
-        """The column by which it is known that these are changes."""
+        """The column by which a frame is known to be one of changes."""
         return self.inside or self.envelope.op
 
 
 def wrapping_of(rows: DataFrame | Any, row: Type) -> Wrapping | None:
-    """How the changes of rows of a type lie in a frame; None where what it has are no changes. They are where it has a
-    column that says what has happened, and is no field of the rows, or where a struct `payload` has one.
+    """How a frame holds changes of rows of a type; None where it does not. It does if it has the fields of an envelope
+    as columns, or as fields of a struct `payload`, and none of them is a field of the rows.
 
-    Nothing but the columns is looked at, of Spark or in this process.
+    Only columns are looked at, in Spark or in this process, and the values of a column `payload` of pandas.
     """
     if not isinstance(row, ty.RecordType):
         return None
@@ -64,7 +64,7 @@ def _parts(df: DataFrame, column: str) -> Collection[str]:
 
 
 def _looked_at(wrapping: Wrapping, columns: Collection[str], row: ty.RecordType) -> ty.RecordType:
-    """The columns of a frame that are looked at, with the types of those that are of the row."""
+    """The columns of a frame that are read, as a record, with the types of those that are part of the row."""
     if wrapping.inside is not None:
         return ty.RecordType(((wrapping.inside, ty.UNIT),))
     fields = dict(wrapping.envelope.whole(row).fields)
@@ -77,14 +77,14 @@ class ChangeFeed:
     """A DataFrame of changes, each in an envelope."""
 
     name: str
-    """The stream that they are of, as errors have it."""
+    """The name of the stream, for error messages."""
     df: DataFrame
     envelope: Envelope
     row: ty.RecordType
 
     @staticmethod
     def of(name: str, rows: DataFrame | Any, wrapping: Wrapping, row: Type, spark: SparkSession) -> ChangeFeed:
-        """The changes of rows of a type that lie so in a frame, of Spark or in this process (`wrapping_of`).
+        """The changes of rows of a type in a frame, of Spark or in this process, as `wrapping` says (`wrapping_of`).
 
         Raises: UserError where a column is missing, or cannot be given to Spark.
         """
@@ -95,14 +95,14 @@ class ChangeFeed:
         return ChangeFeed(name, rows if inside is None else rows.selectExpr(f"{quote(inside)}.*"), envelope, row)
 
     def come(self) -> DataFrame:
-        """The rows that come.
+        """The rows that are inserted.
 
         Raises: UserError where a row cannot be found in a change.
         """
         return self._side(self.envelope.after, self.envelope.comes)
 
     def gone(self, *, keyed: bool) -> DataFrame:
-        """The rows that go; with a key, those of which only the key is looked at.
+        """The rows that are deleted; if `keyed`, only by changes after which there is no row with the key.
 
         Raises: UserError where a row cannot be found in a change.
         """
@@ -119,8 +119,8 @@ class ChangeFeed:
         return rows.selectExpr(*columns)
 
     def _fields_of(self, side: str) -> dict[str, str]:
-        """The fields of the row before or after. A column without a type, as one of a frame of pandas in which nothing
-        is there, has no row."""
+        """The fields of the row before or after, in SQL. A column without a type, such as one of pandas in which all
+        values are missing, has no row."""
         have = self.df.schema[side].dataType
         if isinstance(have, spark_types.NullType):
             return dict.fromkeys(self.envelope.inner(self.row).names, "NULL")
@@ -129,7 +129,7 @@ class ChangeFeed:
         raise UserError(f"`{side}` of the changes of `{self.name}` is no struct", hint="from_json makes one of a text")
 
     def _metadata(self, path: tuple[str, ...]) -> str:
-        """A field of the change that is asked for in the row."""
+        """A field of the change that the row asks for, in SQL."""
         column, *inside = path
         if column not in self.df.columns:
             hint = f"its columns: {', '.join(self.df.columns)}"
@@ -142,7 +142,7 @@ class ChangeFeed:
         return ".".join(map(quote, path))
 
     def _is_one(self, side: str | None, kinds: frozenset[str]) -> str:
-        """Whether a change is of some kinds; an error where it is of none that there is, or lacks the row."""
+        """Whether a change is of one of some kinds; an error where its kind is unknown, or it lacks the row."""
         op = quote(self.envelope.op)
         known = ", ".join(sorted(self.envelope.known))
         unknown = _raised(
@@ -158,8 +158,8 @@ class ChangeFeed:
         )
 
     def _is_tombstone(self) -> str:
-        """Whether a change is the message without a value that Debezium writes behind a deletion: of that `from_json`
-        makes a row in which nothing is there."""
+        """Whether a change is the message without a value that Debezium writes after a deletion: `from_json` makes a
+        row of nulls of it."""
         if self.envelope.payload is None:
             return "false"
         of_changes = {*self.envelope.whole(self.row).names, *self.envelope.beside}

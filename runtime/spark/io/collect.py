@@ -1,4 +1,4 @@
-"""Answers brought to the driver, as values of the language."""
+"""Answers collected to the driver, as values of the language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that know the types of their columns, read by Spark."""
+"""Files with typed columns, such as Parquet and ORC, read by Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mrql.runtime.spark.io.spark_format import ParsedRows, SparkFormat, Writer
 from mrql.runtime.spark.session.session import settings
 
 _AS_NUMBERS = {"spark.sql.legacy.parquet.nanosAsLong": "true"}
-"""Spark reads no file with a timestamp of nanoseconds otherwise, also where it is not asked for."""
+"""Otherwise Spark reads no file with a column of nanosecond timestamps, even if that is not asked for."""
 
 _ILLEGAL = (
     "UNSUPPORTED_TIME_TYPE",
@@ -31,13 +31,13 @@ _ILLEGAL = (
     "PARQUET_TYPE_NOT_SUPPORTED",
     "PARQUET_TYPE_NOT_RECOGNIZED",
 )
-"""What Spark says of a file that has a column of a type that it does not have, such as a time of day."""
+"""Spark's error conditions for a file with a column of a type that it does not have, such as a time of day."""
 
 
 def columnar_format(
     columnar: ArrowReader, load: Callable[[DataFrameReader, Sequence[str]], DataFrame], write: Writer | None = None
 ) -> SparkFormat:
-    """A format of such files, by what reads some that are of the same types."""
+    """A format of such files; `load` reads files whose columns are of the same types."""
 
     def loaded(spark: SparkSession, spec: SourceSpec, paths: Sequence[str]) -> DataFrame:
         try:
@@ -48,15 +48,15 @@ def columnar_format(
             return load(file_reader(spark).schema(_asked_for(columnar, spec, place_of(paths[0]))), paths)
 
     def read(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
-        # Spark takes the types of one file for those of all.
+        # Spark assumes that all files have the types of one of them.
         alike = [paths] if len(paths) == 1 else of_one_type(columnar, spec, paths, place_of)
         with settings(spark, _AS_NUMBERS):
             found = [loaded(spark, spec, some) for some in alike]
         if isinstance(spec.row, ty.RecordType) and not spec.row.fields:
-            return ParsedRows(found[0], [])  # without a column there is one type
+            return ParsedRows(found[0], [])  # without a column, all files are of one type
         missing = spec.may_lack_columns
         numbers = spec.truncate_timestamps
-        # What Arrow has for bytes, and that is what was asked for, is a text in Spark, if Parquet says it is an ENUM.
+        # An ENUM of Parquet is bytes in Arrow, and so may be asked for as bytes, but is a text in Spark.
         whole = [
             conformed(df, spec.row, spec.path, missing_columns=missing, nanoseconds=numbers, enumerations=True)
             for df in found
@@ -71,7 +71,7 @@ def columnar_format(
 
 
 def _asked_for(columnar: ArrowReader, spec: SourceSpec, file: Path) -> StructType:
-    """The columns of a file that are asked for, all if there are none, without what Spark has no types for."""
+    """The columns of a file that are asked for, or all if there are none, without types that Spark does not have."""
     schema = file_schema(columnar, file)
     assert not isinstance(schema, Malformed)
     assert isinstance(spec.row, ty.RecordType)

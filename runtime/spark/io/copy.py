@@ -22,7 +22,7 @@ def write_copy(df: DataFrame, output: Output, path: str) -> None:
 
     The bags in a value are sorted, so that equal values are equal texts.
     """
-    item = ty.TupleType(tuple(t for _, t in row_columns(output.item)))  # names have no place in the lines
+    item = ty.TupleType(tuple(t for _, t in row_columns(output.item)))  # the lines have no names
     columns, expressions = labels(item), Expressions()
     values = [f"{to_sql(canonical(expressions, Atom(quote(n), t)))} AS {quote(n)}" for n, t in columns]
     df = df.toDF(*(name for name, _ in columns), *([WEIGHT] if output.changes else []))

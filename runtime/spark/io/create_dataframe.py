@@ -18,7 +18,7 @@ from mrql.runtime.spark.expressions.layout import labels, quote, sql_type
 
 
 def to_dataframe(spark: SparkSession, rows: Iterable[Value], t: Type) -> DataFrame:
-    """The rows of a bag type as a DataFrame; through Arrow, so that no Python process has to make them again."""
+    """The rows of a bag type as a DataFrame; through Arrow, so that no Python worker has to make them again."""
     assert isinstance(t, ty.BagType)
     item = t.item if isinstance(t.item, ty.TupleType | ty.RecordType) else ty.RecordType((("value", t.item),))
     plain = [to_plain(row if item is t.item else Record({"value": row}), item) for row in rows]
@@ -28,7 +28,7 @@ def to_dataframe(spark: SparkSession, rows: Iterable[Value], t: Type) -> DataFra
 
 
 def to_write(df: DataFrame, t: Type) -> DataFrame:
-    """The rows of an answer of some type, and what columns there are besides, as they are written out."""
+    """The rows of an answer of a type, and any other columns, in the form in which they are written."""
     item = t.item if isinstance(t, ty.BagType | ty.ListType) else t
     if not any(json_variant.is_written_as_variant(part) or part == ty.TIMESTAMP for part in ty.walk(item)):
         return df
@@ -41,7 +41,7 @@ def to_write(df: DataFrame, t: Type) -> DataFrame:
 
 
 def _shown(sql: str, t: Type) -> str:
-    """A value as it is written: Spark would write timestamps otherwise, and not to the microsecond."""
+    """A value as it is to be written: Spark would write timestamps in another form, and not to the microsecond."""
     if ty.TIMESTAMP in ty.walk(t):
         sql = f"CAST({sql} AS {sql_type(t, timestamp='STRING')})"
     return json_variant.as_variants(sql, t, numbered("o"))

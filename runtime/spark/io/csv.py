@@ -39,15 +39,16 @@ TAGGED = f"CASE {TAG} WHEN '+' THEN 1L ELSE -1L END"
 """The weight of a row with a tag."""
 CORRUPT = "mrql_corrupt"
 NOTHING_UNQUOTED = NO_CHARACTER
-"""What an empty field without quotes is read as first: Spark would take one in quotes for missing too. No byte is read
-as this character."""
+"""The text as which Spark reads an empty field without quotes first: otherwise it would take an empty field in quotes
+for missing, too. No byte is read as this character."""
 
 BYTES = "ISO-8859-1"
-"""Each byte is a character, so that those that are not UTF-8 are told from U+FFFD, which Spark would put for them."""
+"""Reads each byte as a character, so that bytes that are not UTF-8 are told from U+FFFD, with which Spark replaces
+them."""
 
 
 def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
-    """The columns are those of the files, of which a record is made by name; where it is none, they are its own."""
+    """The rows of CSV files: a record takes its fields by name from the columns; any other row is the typed columns."""
     given = [(f"m{i}", c.type) for i, c in enumerate(spec.columns)]
     schema = ", ".join(f"{name} {_read_type(t or ty.STRING, spec)}" for name, t in given)
     if spec.tagged:
@@ -75,8 +76,8 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
         faults.append(UNCLEAR)
     if spec.tagged:
         faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
-    # Spark converts only the columns that are asked for, but a row is malformed or not whatever the query uses of it.
-    # A condition that is never true asks for them; it is one that Spark does not see through.
+    # Spark converts only the columns that are read, but whether a row is malformed must not depend on the query. So a
+    # condition reads all of them: it is never true, but Spark cannot tell that.
     never = f"hash({', '.join(name for name, _ in given) or '1'}) < -2147483648"
     wrong = f"NOT ({_has_all(spec)})" if spec.surplus else "true"
     faults.insert(0, f"if({CORRUPT} IS NULL, {never}, {wrong})" if keeps_text else never)
@@ -88,8 +89,8 @@ Options: TypeAlias = Mapping[str, str | bool]
 
 
 def _record_options(spec: SourceSpec) -> Options:
-    """How the fields of a record are told apart."""
-    # A record ends with a line feed; what ends the lines in quotes is left as it is.
+    """The options by which a record is split into fields."""
+    # A record ends with a line feed; line ends in quotes are left as they are.
     lines: Options = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
     quote, escape = spec.texts.quote or NO_CHARACTER, spec.texts.escape
     return {
@@ -97,7 +98,7 @@ def _record_options(spec: SourceSpec) -> Options:
         "columnNameOfCorruptRecord": CORRUPT,
         "quote": quote,
         "escape": escape or quote,
-        # Which is NUL otherwise, and leaves that out where it is in quotes.
+        # The default is NUL, by which a NUL in quotes would be left out.
         "charToEscapeQuoteEscaping": escape or NO_CHARACTER,
         "nullValue": NOTHING_UNQUOTED,
         "emptyValue": "",
@@ -109,23 +110,22 @@ def _record_options(spec: SourceSpec) -> Options:
 
 
 def _file_options(spec: SourceSpec) -> Options:
-    """How the records of a file are told apart."""
+    """The options by which a file is split into records."""
     comment: Options = {} if spec.texts.comment is None else {"comment": spec.texts.comment}
     return {"encoding": _encoding(spec), "header": spec.header, "enforceSchema": True, **comment}
 
 
 # --- records as texts ---------------------------------------------------------------------------
 #
-# Spark takes a null value in quotes for missing too, and one text only. And its parser remembers quotes for too long:
-# blanks that end a record are a text without characters to it, and not missing, where the field before is in quotes
-# with blanks or quotes around or inside, or where all fields before are missing and the record before ended with a
-# quote. So where there are such, records are read as texts, the fields that are missing are taken out of them, and then
-# they are taken apart. And where a sign escapes quotes, a record is held against a pattern: Spark reads quotes that are
-# where there should be none in its own way.
+# Spark takes a null value in quotes for missing too, and has only one null value. And its parser remembers quotes for
+# too long: it takes blanks at the end of a record for an empty string, not for missing, where the field before is in
+# quotes with blanks or quotes around or inside, or where all fields before are missing and the record before ended with
+# a quote. In such cases records are read as texts, their missing fields are emptied, and then they are split. And where
+# a sign escapes quotes, a record is matched against a pattern, since Spark has its own reading of misplaced quotes.
 
 RECORD = "mrql_record"
 UNCLEAR = "mrql_unclear"
-"""Whether quotes are where there should be none."""
+"""The column that says whether a record has misplaced quotes."""
 
 
 def _is_taken_apart(spec: SourceSpec) -> bool:
@@ -134,14 +134,14 @@ def _is_taken_apart(spec: SourceSpec) -> bool:
 
 
 def _records(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> DataFrame:
-    """The records of some files as they are written."""
+    """The records of some files as texts, as they are written."""
     if spec.multiline:
-        # Spark keeps the text of what it cannot read: a day whose pattern has a character that is not in the file.
+        # Spark keeps the text of a record that it cannot read: here as a date with a character that is in no file.
         schema, mode = f"mrql_never DATE, {RECORD} STRING", "PERMISSIVE"
-        text = f"if(mrql_never IS NULL, {RECORD}, NULL)"  # the text alone is not to be had
+        text = f"if(mrql_never IS NULL, {RECORD}, NULL)"  # Spark does not give the text alone
         options = {"columnNameOfCorruptRecord": RECORD, "dateFormat": f"'{NO_CHARACTER}'yyyy"}
     else:
-        # Nothing is told apart in a line.
+        # A line is not split into fields.
         schema, mode, text = f"{RECORD} STRING", "FAILFAST", RECORD
         options = {"sep": NO_CHARACTER * 2, "quote": NO_CHARACTER, "escape": NO_CHARACTER}
         options |= {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
@@ -154,7 +154,7 @@ def _records(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
 
 
 def _parsed(records: DataFrame, schema: str, options: Options, spec: SourceSpec) -> DataFrame:
-    """The fields of records, without those that are missing."""
+    """The fields of records, parsed after the missing ones are emptied."""
     given = ", ".join(f"'{name}', {text_sql(str(value))}" for name, value in options.items())
     fields = f"from_csv({_without_missing(RECORD, spec)}, {text_sql(schema)}, map({given})) AS mrql_fields"
     others = [name for name in records.columns if name != RECORD]
@@ -165,10 +165,9 @@ def _parsed(records: DataFrame, schema: str, options: Options, spec: SourceSpec)
 
 
 def _without_missing(record: str, spec: SourceSpec) -> str:
-    """A record with nothing in the place of each field of blanks, and of each null value, without quotes; a tag is
-    none."""
+    """A record in which fields without quotes that are blank, or a null value, are emptied, except for the tag."""
     dialect = Dialect.of(spec)
-    # As the files are read: otherwise byte by byte.
+    # In the encoding in which the files are read.
     nulls = [re.escape(text.encode().decode(_encoding(spec))) for text in spec.texts.null_values]
     missing = f"{dialect.blank}(?:{'|'.join(['', *nulls])}){dialect.blank}"
     is_missing = f"x__v_0 RLIKE {text_sql(rf'^{dialect.between}{missing}{chr(92)}z')}"
@@ -181,7 +180,7 @@ def _without_missing(record: str, spec: SourceSpec) -> str:
 
 
 def _instead_of_nothing(record: str, spec: SourceSpec) -> str:
-    """What is read of a record whose only field is a null value: a text without characters would be no record."""
+    """The text in place of a record whose only field is a null value: an empty text would be no record."""
     wanted = sum(column != SURPLUS for column in spec.columns)
     if wanted > 1:
         return record  # too few fields, whatever they are
@@ -189,7 +188,7 @@ def _instead_of_nothing(record: str, spec: SourceSpec) -> str:
 
 
 def _fields(record: str, spec: SourceSpec) -> str:
-    """The fields of a record as they are written, each with the delimiter before it."""
+    """The fields of a record as they are written, each preceded by the delimiter."""
     dialect = Dialect.of(spec)
     pattern = text_sql(f"{dialect.between}{dialect.field}")
     return f"regexp_extract_all(concat({text_sql(spec.delimiter)}, {record}), {pattern}, 0)"
@@ -199,10 +198,10 @@ def _fields(record: str, spec: SourceSpec) -> str:
 
 
 def _has_all(spec: SourceSpec) -> str:
-    """Whether a record of which Spark keeps the text has a value for each column.
+    """Whether a record whose text Spark keeps has a valid field for each column.
 
-    Spark keeps it of a record with another number of fields than were asked for, or with one that is no value of its
-    column's type; it reads such a field as missing. What is missing is an empty field without quotes.
+    Spark keeps the text of a record with another number of fields than there are columns, or with one that is no value
+    of its column's type, which it reads as null. A field that is missing is empty, without quotes.
     """
     fields = _fields(CORRUPT, spec)
     first = int(spec.tagged)
@@ -219,7 +218,7 @@ def _has_all(spec: SourceSpec) -> str:
 
 
 def _is_read_as_text(t: Type, spec: SourceSpec) -> bool:
-    """Whether the values of a column come as texts, though they are none."""
+    """Whether the values of a column, which are not strings, are read as texts."""
     return is_read_as_text(t) or (spec.texts.locale is not None and ty.is_numeric(t))
 
 
@@ -229,7 +228,7 @@ def _read_type(t: Type, spec: SourceSpec) -> str:
 
 
 def _field(sql: str, column: Column, spec: SourceSpec) -> str:
-    """The value of a field of a column, which was read byte by byte, if the file is not read as UTF-8."""
+    """The value of a field of a column, which was read byte by byte unless the file is read as UTF-8."""
     t = column.type
     assert t is not None
     if t == ty.STRING and not spec.as_utf8:
@@ -249,9 +248,9 @@ def read_into(spec: SourceSpec) -> list[str]:
 
 
 def resolved_spec(spec: SourceSpec, file: Path) -> SourceSpec:
-    """A file with its columns in its own order, which its header may say, and how it is to be read.
+    """The source for one file: with the columns in the file's order, which a header may give, and how it is read.
 
-    Raises: UserError where the header has not the columns.
+    Raises: UserError where the header does not fit the columns.
     """
     columns = columns_of(spec, file)
     if isinstance(columns, Malformed):
@@ -262,14 +261,14 @@ def resolved_spec(spec: SourceSpec, file: Path) -> SourceSpec:
 
 
 def write_csv(df: DataFrame, output: Output, path: str) -> None:
-    """The cells of a row a line, texts in quotes."""
+    """One line for each row, with strings in quotes."""
     at = "" if output.span is None else place(output.span)
     line = csv_line(df.columns, tuple(t for _, t in output.columns), at)
     df.selectExpr(f"{line} AS line").write.mode("overwrite").text(path)
 
 
 def csv_line(columns: list[str], types: tuple[Type, ...], at: str) -> str:
-    """A row as a line: strings in quotes, so that one without characters is not taken for a missing one."""
+    """A row as a line: strings in quotes, so that an empty one is not taken for a missing one."""
     fields = []
     for column, t in zip(map(quote, columns), types, strict=True):
         if t == ty.STRING:

@@ -1,4 +1,4 @@
-"""How files are read, whatever the session says of that."""
+"""The reader of files, whatever the settings of the session."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pyspark.sql import DataFrameReader, SparkSession
 
 
 def file_reader(spark: SparkSession) -> DataFrameReader:
-    """Reads the files of a source, or of a checkpoint: one that is gone or damaged is an error, and days before the
-    calendar of Gregory are those that the files have. For frames that a program hands over that is what it is in its
-    session."""
+    """Reads the files of a source, or of a checkpoint: a missing or damaged file is an error, and dates before the
+    Gregorian calendar are taken as they are in the files. Frames that a program hands over follow the settings of its
+    session instead."""
     return spark.read.options(
         ignoreCorruptFiles="false",
         ignoreMissingFiles="false",

@@ -1,4 +1,4 @@
-"""What Spark does with the formats of files, by their names."""
+"""The formats of files on Spark, by their names."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FORMATS: dict[str, SparkFormat] = {
 }
 
 ONLY_WRITTEN: dict[str, Writer] = {"copy": write_copy}
-"""Formats of answers on their way to somewhere else."""
+"""The formats of answers that are only written, to pass them on."""
 
 
 def writer_of(format: AnswerFormat) -> Writer:
-    """What writes answers in a format."""
+    """The writer of answers in a format."""
     write = ONLY_WRITTEN.get(format.name) or FORMATS[format.name].write
     if write is None:
         raise InternalError("answers", f"{format} file is only read")

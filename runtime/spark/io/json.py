@@ -1,7 +1,7 @@
 """JSON, read and written by Spark.
 
-Lines are read as text and parsed strictly: Spark's own JSON reader takes single quotes, a key twice, and whatever
-stands behind the value. A document was read by the driver before, which has found it right, and is only taken apart.
+Lines are read as text and parsed strictly: Spark's own JSON reader accepts single quotes, a key twice, and anything
+behind the value. A document has been read and checked by the driver before, and is only split into its elements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mrql.runtime.spark.io.file_reader import file_reader
 from mrql.runtime.spark.io.spark_format import FILE, ONCE, ParsedRows, SparkFormat
 
 FIRST, SECOND = (json_variant.element("mrql_array", place) for place in (0, 1))
-"""The value of a line, and what may stand behind it."""
+"""The value of a line, and a second one that may follow it."""
 
 
 def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
@@ -53,14 +53,14 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
 
 
 def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """The values of lines, each as an array. What stands behind a value is no JSON in that, or a second element."""
+    """The values of lines, each as an array. Text behind a value makes that no JSON, or is a second element."""
     lines = file_reader(spark).text(paths).selectExpr("value", FILE).where(r"value RLIKE '[^ \\t]'")
     parsed = "if(is_valid_utf8(value), try_parse_json(concat('[', value, ']')), NULL)"
     return lines.selectExpr("mrql_file", ONCE, f"{parsed} AS mrql_array")
 
 
 def _elements(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """The elements of documents, each as an array of it. One that Spark cannot read is an error, not no rows."""
+    """The elements of documents, each as an array of one. A document that Spark cannot read is an error."""
     texts = file_reader(spark).text(paths, wholetext=True).selectExpr("value", FILE)
     text = r"regexp_replace(value, '^\\uFEFF', '')"
     array = rf"if({text} RLIKE '^[ \\t\\r\\n]*\\[', {text}, concat('[', {text}, ']'))"
@@ -70,7 +70,7 @@ def _elements(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def _records(arrays: DataFrame, row: ty.RecordType, spec: SourceSpec, faults: Sequence[str], fresh: Fresh) -> DataFrame:
-    """The fields of records, and `mrql_unfit`, which says whether they are none."""
+    """The fields of records, and `mrql_unfit`, which says whether a value is not such a record."""
     wrong = [*faults, f"NOT {json_variant.is_object(FIRST)}"]
     if spec.no_new_columns:
         names = f"map_keys({json_variant.members(FIRST)})"
@@ -97,7 +97,7 @@ def _whole(spec: SourceSpec) -> ty.RecordType:
 
 
 def _unwrapped(arrays: DataFrame, envelope: Envelope) -> DataFrame:
-    """Changes without what they are wrapped in, and without those that are null."""
+    """Changes taken out of what they are wrapped in, without those that are null."""
     if envelope.payload is not None:
         payload, said = (json_variant.member("mrql_array", name, 0) for name in (envelope.payload, envelope.op))
         is_inside = f"{SECOND} IS NULL AND {payload} IS NOT NULL AND {said} IS NULL"
@@ -107,7 +107,7 @@ def _unwrapped(arrays: DataFrame, envelope: Envelope) -> DataFrame:
 
 
 def _changes(spec: SourceSpec, whole: DataFrame, apart: bool) -> ParsedRows:
-    """What changes take away and bring, each with its tag (`runtime.sources.formats.envelopes`)."""
+    """The rows that changes delete and insert, each with its tag (`runtime.sources.formats.envelopes`)."""
     envelope, places = spec.changes, {name: label(i) for i, name in enumerate(_whole(spec).names)}
     assert envelope is not None
     said, sides, faults = places[envelope.op], [], ["mrql_unfit"]
@@ -126,7 +126,7 @@ def _changes(spec: SourceSpec, whole: DataFrame, apart: bool) -> ParsedRows:
 
 
 def _row(spec: SourceSpec, side: str | None, places: Mapping[str, str]) -> Iterator[str]:
-    """The fields of a row, in a change that lies in columns."""
+    """The fields of a row, in SQL, from a change whose fields are columns."""
     assert spec.changes is not None
     assert isinstance(spec.row, ty.RecordType)
     for i, name in enumerate(spec.row.names):
@@ -151,7 +151,7 @@ def columns_of(spec: SourceSpec) -> list[str]:
 
 
 def write_json(df: DataFrame, output: Output, path: str) -> None:
-    """An object a line."""
+    """One object per line."""
     writer = to_write(df, ty.BagType(ty.RecordType(output.columns))).write.mode("overwrite")
     writer.option("ignoreNullFields", "false").json(path)
 

@@ -10,7 +10,7 @@ from mrql.runtime.spark.io.columnar import columnar_format
 
 
 def write_parquet(df: DataFrame, output: Output, path: str) -> None:
-    """The columns of the rows."""
+    """Writes the columns of the rows as they are."""
     df.write.mode("overwrite").parquet(path)
 
 

@@ -1,6 +1,6 @@
 """The columns that are in the paths of files (`runtime.sources.partitions`), as expressions over those paths.
 
-So one plan reads all files of a batch, and those of the next: nothing of a path is written in it. The values were held
+So one plan reads all files of a batch, and those of the next, since it contains no path. The values have been checked
 against their types before, without Spark.
 """
 
@@ -20,7 +20,7 @@ PATH = "_metadata.file_path"
 
 
 def completed(rows: DataFrame, spec: SourceSpec, parts: Apart, others: list[str]) -> DataFrame:
-    """The rows of files with the columns of their paths, in the order of the row type, and the `others` behind them."""
+    """The rows of files with the columns of their paths, in the order of the row type, followed by the `others`."""
     if not parts.columns:
         return rows
     assert isinstance(spec.row, ty.RecordType)
@@ -34,7 +34,7 @@ def completed(rows: DataFrame, spec: SourceSpec, parts: Apart, others: list[str]
 
 
 def _value(names: tuple[str, ...], name: str, t: Type) -> str:
-    # Spark writes the path as a URI; what is in that is the name as it lies on the disk.
+    # Spark writes the path as a URI; decoded, it has the name on disk, whose own escapes are decoded after that.
     from_the_end = len(names) - names.index(name) + 1
     directory = f"element_at(split({PATH}, '/'), -{from_the_end})"
     written = f"regexp_extract({_decoded(directory)}, '(?s)^[^=]*=(.*)$', 1)"
@@ -43,7 +43,7 @@ def _value(names: tuple[str, ...], name: str, t: Type) -> str:
 
 
 def _decoded(text: str) -> str:
-    """A text with `%` and two digits for a byte; `+` stands for itself."""
+    """A text in which `%` and two digits stand for a byte, decoded; `+` stands for itself."""
     return f"if(contains({text}, '%'), url_decode(replace({text}, '+', '%2B')), {text})"
 
 
@@ -54,5 +54,5 @@ def _typed(text: str, t: Type) -> str:
         return f"lower({text}) = 'true'"
     if is_read_as_text(t):
         return value_of(text, t)
-    number = f"CAST({text} AS DOUBLE)" if t == ty.FLOAT else text  # rounded twice, as everywhere
+    number = f"CAST({text} AS DOUBLE)" if t == ty.FLOAT else text  # by way of a double, as everywhere
     return f"CAST({number} AS {sql_type(t)})"

@@ -1,9 +1,9 @@
-"""Files of this machine as Spark is to take them: each path is one file, whatever characters its name has.
+"""Paths of local files for Spark: each path names one file, whatever characters its name has.
 
-Hadoop takes what stands before a colon for a scheme, and a path with one of `*?[]{}\\` for a pattern. A path with the
-scheme `file` is taken as it stands, but for patterns; Spark's own switch for those reads each file several times. So
-what would be a pattern is read through a symbolic link with a plain name, and so is a name that Java has no text for,
-one that Hadoop's checksums cannot be called after, and one that Spark leaves out.
+Hadoop takes the text before a colon for a scheme, and a path with one of `*?[]{}\\` for a pattern. A path with the
+scheme `file` is taken literally, except for patterns; Spark's own switch against those reads each file several times.
+So a path that looks like a pattern is read through a symbolic link with a plain name, and so is one whose name Java
+cannot represent, Hadoop cannot name a checksum file after, or Spark leaves out.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _SUFFIX = re.compile(r"(?:\.[A-Za-z0-9]+)?")
 
 @attrs.define
 class _Links:
-    """Symbolic links of one session to files, which go with its process."""
+    """The symbolic links to files of one session, removed when its process ends."""
 
     encoding: str
-    """How Java writes the names of files."""
+    """The encoding in which Java writes the names of files."""
     directory: TemporaryDirectory[str] = attrs.Factory(lambda: TemporaryDirectory(prefix="mrql-links-"))
     known: dict[tuple[Path, int], str] = attrs.Factory(dict)
 
     def to(self, target: Path, kept: int = 0) -> str:
-        """A link to a file or directory; the `kept` directories that it lies in are called as those of the target.
+        """A link to a file or directory; the `kept` directories above it have the names of those above the target.
 
-        Its own name says how it is compressed, and in which partition of a table the rows are.
+        Its own name still says how it is compressed, and in which partition of a table the rows are.
         """
         link = self.known.get((target, kept))
         if link is None:
@@ -72,7 +72,7 @@ def _links(spark: SparkSession) -> _Links:
 
 
 def path_to_read(spark: SparkSession, file: Path, kept: int = 0) -> str:
-    """A path for Spark's readers that names this file alone. The names of the `kept` directories that it lies in stay.
+    """A path for Spark's readers that names this file alone. The names of the `kept` directories above it stay.
 
     Raises: UserError where the file is to be read on other machines, and cannot be named there.
     """
@@ -86,19 +86,19 @@ def path_to_read(spark: SparkSession, file: Path, kept: int = 0) -> str:
 
 
 def place_of(path: str) -> Path:
-    """Where a file is that `path_to_read` gave the path of: it, or a link to it."""
+    """The file that a path of `path_to_read` names: the file itself, or a link to it."""
     return Path(path.removeprefix("file:"))
 
 
 def _plain(path: Path) -> str:
-    """A name for a link to a file, with what Spark reads in the name of that."""
+    """A name for a link to a file, with the parts of the file's name that Spark interprets."""
     if _is_literal(Path(path.name)) and path.name.isascii():
         return path.name
     return f"file{path.suffix if _SUFFIX.fullmatch(path.suffix) else ''}"
 
 
 def _is_literal(path: Path) -> bool:
-    """Whether Hadoop takes a path for one file, and Spark does not leave it out."""
+    """Whether Hadoop takes a path for one file, and Spark does not leave that out."""
     return not _PATTERN.search(str(path)) and ":" not in path.name and not path.name.endswith("._COPYING_")
 
 
@@ -114,11 +114,11 @@ def path_to_write(spark: SparkSession, directory: Path) -> str:
 
 
 def _without_steps_up(path: Path) -> Path:
-    """An absolute path. Hadoop takes `a/..` for nothing, where `a` may be a link to elsewhere."""
+    """An absolute path without `..`: Hadoop drops `a/..`, although `a` may be a link to elsewhere."""
     absolute = path.absolute()
     return absolute.parent.resolve() / absolute.name if ".." in absolute.parts else absolute
 
 
 def path_of(uri: str) -> str:
-    """What `path_to_read` gave for a file, of what Spark calls the file that it has read."""
+    """The path that `path_to_read` gave for a file, from the URI by which Spark names the file that it has read."""
     return "file:/" + unquote(uri).removeprefix("file:").lstrip("/")

@@ -1,4 +1,4 @@
-"""Files as DataFrames, with Spark's own readers, so that the rows are those that the reference reader finds."""
+"""Files as DataFrames, by Spark's own readers, with the same rows that the reference reader finds."""
 
 from __future__ import annotations
 
@@ -47,10 +47,12 @@ def read(
     again: bool = False,
     called: Callable[[Malformed], Malformed] = lambda row: row,
 ) -> Frame:
-    """The rows of a source, or of some files of it. The malformed ones are put into quarantine, if there is one, unless
-    that was done before and they are read `again`. Those of copies are `called` as those of the files.
+    """The rows of a source, or of some of its files. Malformed rows are put into the quarantine, if there is one,
+    except where they are read `again` and are in it already. `called` turns a malformed row of a copy into one of the
+    file.
 
-    Raises: UserError at a file that is malformed as a whole. A malformed row raises one when it is read.
+    Raises: UserError, without a quarantine, at a file that is malformed as a whole. A malformed row raises one when it
+        is read.
     """
     to = fail if quarantine is None else pass_over if again else quarantine.reject
 
@@ -76,8 +78,8 @@ def read(
 
 
 def _alike(spec: SourceSpec, paths: Iterable[Path]) -> list[tuple[Apart, list[Path]]]:
-    """The files by what their columns are, and by which of the columns are in their paths: headers may have them in any
-    order."""
+    """The files grouped by their columns, which headers may have in any order, and by which of these are in their
+    paths."""
     found: dict[Apart, list[Path]] = {}
     format = FORMATS[spec.format.name]
     for path in paths:
@@ -93,7 +95,7 @@ def _alike(spec: SourceSpec, paths: Iterable[Path]) -> list[tuple[Apart, list[Pa
 def _table(
     spark: SparkSession, spec: SourceSpec, parts: Apart, paths: Sequence[Path], reject: Reject | None, *, apart: bool
 ) -> DataFrame:
-    """The rows of files that are read alike. What is malformed is left out if it is to be kept `apart`."""
+    """The rows of files that are read alike; with `apart`, malformed rows are left out."""
     kept = len(parts.names) if parts.columns else 0
     named = {path_to_read(spark, path, kept): path for path in paths}
 
@@ -121,7 +123,7 @@ def _table(
 
 
 def _kind(spec: SourceSpec) -> SourceSpec:
-    """How files are read, whatever they are called."""
+    """How files are read: the source without its name and paths."""
     return attrs.evolve(spec, name="", path="", deletions=None)
 
 
@@ -133,7 +135,7 @@ def _is_whole(spec: SourceSpec, file: Path, reject: Reject) -> bool:
 
 
 def _set_aside(spec: SourceSpec, rows: ParsedRows, named: Mapping[str, Path], reject: Reject) -> None:
-    """Rejects the malformed rows. Spark says which files have some; those are read again, for their lines.
+    """Rejects the malformed rows. Spark finds the files with such rows; the reference reader, their lines.
 
     Raises: InternalError where the two do not find as many.
     """
@@ -159,7 +161,7 @@ def read_batch(
     columns: ColumnNames,
     quarantine: Quarantine | None = None,
 ) -> Frame:
-    """The rows of a batch, with weights where the source can take rows away."""
+    """The rows of a batch, with weights where the source can delete rows."""
     if not spec.lies_in_files:
         return _of_portions(spark, spec, [part for part in arrived if isinstance(part, Portion)], columns)
     sides: list[Frame | None] = []
@@ -186,7 +188,7 @@ def read_batch(
 
 
 def _of_portions(spark: SparkSession, spec: SourceSpec, portions: Sequence[Portion], columns: ColumnNames) -> Frame:
-    """What an adapter has read: rows, or files of rows."""
+    """The rows that an adapter has read, as values or in files."""
     files = [file for part in portions for file in part.files]
     if not files:
         return _given(spark, spec, [change for part in portions for change in part.rows], columns)
@@ -199,7 +201,7 @@ def _of_portions(spark: SparkSession, spec: SourceSpec, portions: Sequence[Porti
 
 
 def _given(spark: SparkSession, spec: SourceSpec, changes_: Sequence[tuple[Value, int]], columns: ColumnNames) -> Frame:
-    """Rows that an adapter has read, on their way from the driver."""
+    """Rows that an adapter has read in the driver, as a frame."""
 
     def frame(sign: int) -> Frame:
         rows = [row for row, weight in changes_ for _ in range(max(0, sign * weight))]
@@ -211,9 +213,9 @@ def _given(spark: SparkSession, spec: SourceSpec, changes_: Sequence[tuple[Value
 
 
 def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | None = None) -> Frame:
-    """All rows of a source, without those that were taken away.
+    """The rows of a source: all that were inserted, without those that were deleted.
 
-    Raises: MissingRow when one is taken away that is not there.
+    Raises: MissingRow when a row is deleted that is not there.
     """
     if spec.lies_in_files and (spec.versioned or not spec.shrinks):
         return read(spark, spec, None, quarantine)
@@ -223,7 +225,7 @@ def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | Non
         come = [*files_of_all_directories(spec)]
     else:
         whole = everything(spec)
-        if spec.key is None:  # what an adapter takes away of what is not there is none of its rows
+        if spec.key is None:  # deletions by an adapter of rows that are not there leave no rows
             return _of_portions(spark, spec, [attrs.evolve(whole, rows=tuple(ZSet.weighted(whole.rows)))], columns)
         come = [whole]
     with placed({spec.name: spec}):

@@ -1,4 +1,4 @@
-"""What the rows of a DataFrame are known by, whatever their order."""
+"""A digest of the rows of a frame, whatever their order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ AS_TEXT = (
     "to_json(struct(row), map('ignoreNullFields', 'false', 'timestampFormat', 'y-MM-dd HH:mm:ss.SSSSSS', "
     "'timestampNTZFormat', 'y-MM-dd HH:mm:ss.SSSSSS'))"
 )
-"""A row as text, with all that is in it: Spark's hash does not tell a missing element from none."""
+"""A row as a complete text: Spark's hash does not tell a missing element from none."""
 
 SHOWN_DIGITS = 16
-"""So many hexadecimal digits of a hash are shown."""
+"""The number of hexadecimal digits of a hash that are shown."""
 
 
 def rows_digest(frame: Frame, spark: SparkSession) -> str:
-    """The number of rows, and a hash of them: that of the sums of two hashes of 64 bits of each row."""
+    """The number of rows, and a hash of that number and the sums of two 64-bit hashes of each row."""
     texts = frame.df.select(f"{to_sql(canonical(Expressions(), frame.value))} AS row").select(f"{AS_TEXT} AS text")
     hashes = texts.select("xxhash64(text) AS one", "xxhash64(1L, text) AS other")
     sums = [f"sum(CAST({name} AS DECIMAL(38, 0))) AS {name}" for name in ("one", "other")]

@@ -1,4 +1,4 @@
-"""DataFrames as rows of a type of the language: each column, and each part of one, as what the type says."""
+"""DataFrames as rows of a type of the language: each column, and each part of one, converted as the type says."""
 
 from __future__ import annotations
 
@@ -54,14 +54,15 @@ def conformed(
     nanoseconds: bool = False,
     enumerations: bool = False,
 ) -> DataFrame:
-    """A DataFrame's columns in the order and the types of a row: by name for records, else by position. Where there may
-    be `missing_columns`, their values are missing, as are those of fields inside them; with `nanoseconds`, a number is
-    taken for a timestamp that has so many since 1970; with `enumerations`, a text is taken for its bytes.
+    """A DataFrame's columns in the order and the types of a row: by name for records, else by position. With
+    `missing_columns`, absent columns, and absent fields inside columns, have missing values; with `nanoseconds`, a long
+    may be a timestamp, in nanoseconds since 1970; with `enumerations`, a string may be its bytes.
 
-    Raises: UserError when a column or a part of one is missing, or of a type that does not widen to the wanted one.
+    Raises: UserError when a column or a part of one is missing, there twice, or of a type that does not widen to the
+        wanted one.
     """
     places = _places(df, row, what, missing_columns=missing_columns)
-    # Names of ours: a name of a field behind that of a column may be taken for a column of a table.
+    # Generated names: a name of a column, followed by that of a field, could be taken for a table and its column.
     renamed = [label(i) for i, _ in enumerate(df.columns)]
     made = []
     for (name, wanted), place in zip(row_columns(row), places, strict=True):
@@ -82,7 +83,7 @@ def conformed(
 
 
 def _places(df: DataFrame, row: Type, what: str, *, missing_columns: bool) -> list[int | None]:
-    """Where the columns of a row are among those of a DataFrame; None of those that are missing."""
+    """The positions of the columns of a row in a DataFrame; None for those that are missing."""
     wanted = row_columns(row)
     if not isinstance(row, ty.RecordType):
         if len(df.columns) != len(wanted):
@@ -113,12 +114,12 @@ _SINGLE: Mapping[str, tuple[Type, ...]] = {
     "timestamp": (ty.TIMESTAMP,),
     "timestamp_ntz": (ty.TIMESTAMP,),
 }
-"""What the types of Spark are in the language. Where it is asked for, a text is JSON."""
+"""For each type of Spark the types of the language that it can be read as. A string is JSON where that is `any`."""
 
 
 def foreign(t: DataType, *, nanoseconds: bool = False, enumerations: bool = False) -> Foreign:
-    """A type of Spark, to be held against one of the language; numbers may be those of `nanoseconds`, and texts the
-    bytes of `enumerations`, as Arrow has them."""
+    """A type of Spark, to be compared with one of the language. With `nanoseconds`, a long may be a timestamp; with
+    `enumerations`, a string may be bytes, as in Arrow."""
     of_part = partial(foreign, nanoseconds=nanoseconds, enumerations=enumerations)
     match t:
         case ArrayType():
@@ -155,9 +156,9 @@ def row_of_schema(schema: StructType, what: str) -> ty.RecordType:
 
 
 def schema_of_ddl(text: str, what: str, spark: SparkSession) -> StructType:
-    """A schema in DDL, `id BIGINT, at TIMESTAMP`, as Spark reads it; the session is there for that.
+    """A schema in DDL, `id BIGINT, at TIMESTAMP`, as Spark reads it, which needs a session.
 
-    Raises: UserError where it is none.
+    Raises: UserError where the text is no schema.
     """
     assert spark is not None
     try:
@@ -173,7 +174,7 @@ _TYPES = '"id BIGINT, at TIMESTAMP", say, or "bag(<id: long, at: timestamp>)"'
 
 
 def _made(sql: str, have: DataType, wanted: Type, fresh: Fresh) -> str:
-    """A column, or a part of one, as what is wanted; where it is that already, the same expression."""
+    """A column, or a part of one, as the wanted type; the same expression where it has that type already."""
     match wanted, have:
         case _, NullType():
             return f"CAST(NULL AS {sql_type(wanted)})"
@@ -220,5 +221,5 @@ def _single(sql: str, have: DataType, wanted: Type) -> str:
         wrong = fails("", "integer overflow")
         return f"if({sql} IS NULL OR {sql} BETWEEN {low} AND {high}, CAST({sql} AS {as_wanted}), {wrong})"
     if found == "bigint" and wanted == ty.FLOAT:
-        return f"CAST(CAST({sql} AS DOUBLE) AS FLOAT)"  # as the language makes one of a long
+        return f"CAST(CAST({sql} AS DOUBLE) AS FLOAT)"  # as the language converts a long
     return f"CAST({sql} AS {as_wanted})"

@@ -1,7 +1,7 @@
-"""What Spark does with the files of a format: the rows, and which are malformed.
+"""How Spark reads and writes the files of a format: the rows, and which of them are malformed.
 
-A row is malformed where the reference reader finds it so (`runtime.sources.formats`). Beside the format there, one is
-an object of this class, in the file of its name, and a line of the table in `formats.py`.
+A row is malformed where the reference reader finds it so (`runtime.sources.formats`). Besides its definition there, a
+format is a `SparkFormat`, in the module of its name, and an entry of the table in `formats.py`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from mrql.runtime.engine.answer import Output
 FAULT = "raise_error('[MALFORMED_ROW]')"
 FILE = "_metadata.file_path AS mrql_file"
 ONCE = "monotonically_increasing_id() AS mrql_number"
-"""A column that Spark may not compute twice: no filter is pushed below it, where it would parse the row again. It has
-to be used."""
+"""A column that Spark may not compute twice: it pushes no filter below it, which would parse the row again. The column
+has to be used."""
 
 
 @attrs.frozen
 class ParsedRows:
     """The rows of some files as columns, with a condition for those that are malformed.
 
-    The columns are called `_1`, `_2`, … whatever the fields are called: ours are beside them.
+    The columns are called `_1`, `_2`, … or `value`, not after the fields: there are internal columns beside them.
 
-    With `apart` these are left out, else reading one is an error. `file` is an expression for the file of a row.
+    With `apart`, malformed rows are left out, else reading one is an error. Where rows may be set aside, the column
+    `mrql_file` of `df` is the file of a row.
     """
 
     df: DataFrame
@@ -53,20 +54,20 @@ class ParsedRows:
 
 
 Reader: TypeAlias = Callable[[SparkSession, SourceSpec, list[str], bool], ParsedRows]
-"""The rows of some files, those that are malformed `apart` from the others or not."""
+"""Reads the rows of some files; the last argument is `ParsedRows.apart`."""
 
 Writer: TypeAlias = Callable[[DataFrame, Output, str], None]
-"""Writes the rows of an answer to a place, the same lines as the reference engine. What an earlier attempt has left
+"""Writes the rows of an answer to a path, as the same lines as the reference engine. What an earlier attempt has left
 there is replaced."""
 
 
 def as_it_is(spec: SourceSpec, file: Path) -> SourceSpec:
-    """Where nothing of how a file is read is known from the file alone."""
+    """`SparkFormat.resolved` of formats whose files do not say how they are read."""
     return spec
 
 
 def all_together(spec: SourceSpec, files: Sequence[Path]) -> list[Sequence[Path]]:
-    """Where the files of a source are all read in one way."""
+    """`SparkFormat.apart` of formats whose files are all read in one way."""
     return [files]
 
 
@@ -78,9 +79,9 @@ class SparkFormat:
     columns: Callable[[SourceSpec], list[str] | None]
     """The columns that the rows of a source are read into; None where they depend on the files."""
     resolved: Callable[[SourceSpec, Path], SourceSpec] = as_it_is
-    """How a file is read, where the file says something of it. It is well formed. Raises UserError where it is not."""
+    """How a well-formed file is read, where the file itself says so. Raises UserError where it is not well formed."""
     apart: Callable[[SourceSpec, Sequence[Path]], Sequence[Sequence[Path]]] = all_together
-    """The files that Spark can read at once, where they are well formed: where the columns in their paths are needed, a
+    """Groups of well-formed files that Spark can read at once. It is asked where columns in their paths are needed: a
     union of what is read has no path."""
     write: Writer | None = None
-    """None of a format that no answers are written in."""
+    """None for a format in which no answers are written."""

@@ -1,12 +1,11 @@
-"""Elements of XML, read by Spark: the text of a file is cut into tokens, those of a row are written as data.
+"""Elements of XML, read by Spark: the text of a file is split into tokens, and those of a row are written as data.
 
 The files are well formed (`runtime.sources.formats.xml`), without entities and defaults of their own, so that each
-token can be written by itself: the start of an element begins a `Node`, its end ends it, and what is between two tags
-is a text. Spark's own reader of XML would lose the order of children with different tags, and of the texts between
-them.
+token can be written by itself: a start tag begins a `Node`, an end tag ends it, and anything between two tags is a
+text. Spark's own reader of XML would lose the order of children with different tags, and of the texts between them.
 
-A file is cut where an element with the tag of the rows ends, and read in pieces, by several tasks. One in which such an
-element is inside another one, or in which a comment looks like one, is read as a whole (`SourceSpec.whole`).
+A file is cut at the end tags of rows, and read in pieces, by several tasks. One in which a row is inside another one,
+or in which a comment has such a tag, is read as a whole (`SourceSpec.whole`).
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from mrql.runtime.spark.io.spark_format import ParsedRows, SparkFormat
 CDATA = r"<!\[CDATA\[(?s:.*?)\]\]>"
 ASIDE = r"<!--(?s:.*?)-->|<\?(?s:.*?)\?>"
 PIECE = rf"[^<]++|{CDATA}|{ASIDE}"
-"""A piece of a text: characters, a section of them, or a comment or an instruction, which is nothing."""
+"""A piece of a text: characters, a CDATA section, or a comment or a processing instruction, which is no text."""
 MARKUP = r"""<[^>\["']*+(?:(?:"[^"]*+"|'[^']*+')[^>\["']*+)*+[>\[]"""
-"""A tag, or a declaration, which may end where declarations begin that are inside it."""
+"""A tag, or a declaration, which ends early where the declarations inside it begin."""
 TOKEN = rf"(?:{PIECE})++|{MARKUP}"
 ATTRIBUTE = r"""[^\s=<>"'/]+\s*=\s*(?:"[^"]*"|'[^']*')"""
 REFERENCE = r"&[^;]*+;|[^&]++"
@@ -47,7 +46,7 @@ def read_xml(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
 
 
 def resolved_spec(spec: SourceSpec, file: Path) -> SourceSpec:
-    """Whether a file can be read in pieces."""
+    """The source for one file, with `whole` set where it cannot be read in pieces."""
     return attrs.evolve(spec, whole=not is_cut_by_rows(spec, file))
 
 
@@ -74,7 +73,7 @@ def _names() -> Fresh:
 
 
 def _cut(fresh: Fresh, tag: str) -> str:
-    """The tokens of each element with a tag that is in no other one with it."""
+    """The tokens of each element with a tag that is not inside another element with that tag."""
     t, i, m, r = fresh("t"), fresh("i"), fresh("m"), fresh("r")
     marked = f"transform(tokens, ({t}, {i}) -> named_struct('k', {_row_kind(t, tag)}, 'i', {i}))"
     marks = f"filter({marked}, {m} -> {m}.k IS NOT NULL)"
@@ -85,7 +84,7 @@ def _cut(fresh: Fresh, tag: str) -> str:
 
 
 def _row_kind(token: str, tag: str) -> str:
-    """`o` of the start of a row, `c` of its end, `s` of a whole one."""
+    """`o` for the start tag of a row, `c` for its end tag, `s` for an empty-element tag, else null."""
     name = re.escape(tag)
     start, end = text_sql(rf"\A<{name}[\s/>]"), text_sql(rf"\A</{name}\s*>")
     return (
@@ -101,7 +100,7 @@ def _is_nested(fresh: Fresh, marks: str) -> str:
 
 
 def _zip(fresh: Fresh, marks: str) -> str:
-    """Where rows begin and end that have none of them inside; behind the last one there may be an end more."""
+    """The places where rows begin and end, if none is inside another one; behind the last there may be one more end."""
 
     def those(left_out: str) -> str:
         m = fresh("m")
@@ -113,7 +112,7 @@ def _zip(fresh: Fresh, marks: str) -> str:
 
 
 def _fold(fresh: Fresh, marks: str) -> str:
-    """Where the outermost rows begin and end."""
+    """The places where the outermost rows begin and end."""
     s, m, e = fresh("s"), fresh("m"), fresh("e")
     none = "CAST(array() AS ARRAY<STRUCT<a: INT, b: INT>>)"
     begin = f"named_struct('depth', 0, 'at', 0, 'rows', {none})"
@@ -137,7 +136,7 @@ def _fold(fresh: Fresh, marks: str) -> str:
 
 
 def _written(fresh: Fresh, tokens: str) -> str:
-    """The text of a `Node`, of the tokens of an element; a comma before each child but the first."""
+    """The text of a `Node` from the tokens of an element, with a comma before each child but the first."""
     t, k = fresh("t"), fresh("k")
     parts = f"filter(transform({tokens}, {t} -> {_part(fresh, t)}), {k} -> {k}.text IS NOT NULL)"
 
@@ -150,7 +149,7 @@ def _written(fresh: Fresh, tokens: str) -> str:
 
 
 def _part(fresh: Fresh, token: str) -> str:
-    """What is written for a token, and whether it opens a node, closes it, or is whole. Nothing is for blanks."""
+    """The text that is written for a token, null for blanks, and whether the token opens or closes a node."""
 
     def written(text: str) -> str:
         return f"if(trim(BOTH {BLANKS} FROM {text}) = '', NULL, {text_json(text)})"
@@ -167,7 +166,7 @@ def _part(fresh: Fresh, token: str) -> str:
 
 
 def _start(fresh: Fresh, token: str) -> str:
-    """A start as that of a `Node`."""
+    """A start tag as the beginning of a `Node`."""
     a, b = fresh("a"), fresh("b")
     name = text_sql(r"\A([^\s=]+)")
     value = text_sql(r"(?s)\A[^=]*=\s*.(.*).\z")
@@ -181,7 +180,7 @@ def _start(fresh: Fresh, token: str) -> str:
 
 
 def _text(fresh: Fresh, token: str) -> str:
-    """The characters of what is between two tags."""
+    """The characters of a text between two tags."""
     p = fresh("p")
     section = f"substring({p}, 10, length({p}) - 12)"
     read = (
@@ -192,7 +191,7 @@ def _text(fresh: Fresh, token: str) -> str:
 
 
 def _unescaped(fresh: Fresh, text: str) -> str:
-    """Characters with those in the place of the references that stand for them."""
+    """A text with its references replaced by the characters that they stand for."""
     p = fresh("r")
     decimal = f"hex(CAST(substring({p}, 3, length({p}) - 3) AS BIGINT))"
     digits = f"if(startswith({p}, '&#x'), substring({p}, 4, length({p}) - 4), {decimal})"
