@@ -1,4 +1,4 @@
-"""What a pass is, how passes are run, what is known of each one that ran, and the trace that they leave."""
+"""The definition of a pass, how passes are run and checked, the record of each run, and the trace of all runs."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Subject: TypeAlias = Term | Plan | Stage
-"""What passes are given, and give."""
+"""The inputs and results of passes."""
 
 S = TypeVar("S", bound=Subject, covariant=True)
 
 QUERY, PLAN = "the query", "the plan"
-"""What a pass ran on where it is neither a loop nor a stage."""
+"""The subjects of pass runs that are neither a loop nor a stage."""
 
 
 class Phase(Enum):
-    """The phases by which a query becomes its plan, in their order."""
+    """The phases of compiling a query to a plan, in order."""
 
     PREPARE = "prepare"
     LOOPS = "choose how loops are kept up to date"
@@ -42,13 +42,13 @@ class Phase(Enum):
 
 @attrs.frozen
 class Pass(Generic[P, R]):
-    """A rewrite that keeps the value and the type of what it is given."""
+    """A rewrite of a term or a plan, with its source and its side condition."""
 
     name: str
     run: Callable[P, R]
     source: str
     requires: str
-    """What has to hold where it fires: its side condition."""
+    """The side condition: what must hold where the pass fires."""
 
 
 TermPass: TypeAlias = Pass[[Term], Term]
@@ -58,7 +58,7 @@ AnyPass: TypeAlias = Pass[..., Any]
 
 @attrs.frozen
 class PassRun(Generic[S]):
-    """One pass as it ran: on what, and what that was before and after."""
+    """One run of a pass: its subject, before and after."""
 
     phase: Phase
     rule: AnyPass
@@ -67,7 +67,7 @@ class PassRun(Generic[S]):
     subject: str = QUERY
     """The query, a loop, a stage or the plan."""
     reason: str = ""
-    """Why this one of several was taken, if that was a choice."""
+    """Why this pass was chosen among several, if there was a choice."""
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ class PassRun(Generic[S]):
 
     @property
     def has_changed(self) -> bool:
-        """Whether it did more than to choose other names."""
+        """Whether the pass changed more than the names of bound variables."""
         before: Subject = self.before
         after: Subject = self.after
         if isinstance(before, Plan | Stage) or isinstance(after, Plan | Stage):
@@ -89,17 +89,17 @@ class PassRun(Generic[S]):
 
 @attrs.define
 class Steps:
-    """Runs passes: what each gives is looked at, if that is asked for, and noted."""
+    """Runs passes, checks their results if asked to, and records each run."""
 
     checked: bool = False
-    """Whether each pass is followed by a check: a term is to be well-scoped, well-typed and of the type that it had, a
-    plan as `check_plan` says."""
+    """Whether each pass is followed by a check: a term must be well-scoped, well-typed and of the same type as before,
+    a plan as `check_plan` says."""
     runs: list[PassRun[Subject]] = attrs.Factory(list)
 
     def run(self, phase: Phase, rule: TermPass, term: Term, subject: str = QUERY) -> Term:
-        """What a pass over a term gives.
+        """The result of a pass over a term, checked and recorded.
 
-        Raises: InternalError, naming the pass, when it breaks a term that is checked.
+        Raises: InternalError, naming the pass, when the result fails the check.
         """
         after = rule.run(term)
         self.check(rule, after, term.type)
@@ -107,7 +107,7 @@ class Steps:
         return after
 
     def run_plan(self, rule: PlanPass, plan: Plan) -> Plan:
-        """The same of a pass over plans."""
+        """The result of a pass over a plan, checked and recorded."""
         after = rule.run(plan)
         self.check_plan(rule, after)
         self.note(Phase.OPTIMIZE, rule, plan, after, PLAN)
@@ -116,16 +116,16 @@ class Steps:
     def note(
         self, phase: Phase, rule: AnyPass, before: Subject, after: Subject, subject: str = QUERY, reason: str = ""
     ) -> None:
-        """Notes a pass that has run."""
+        """Records a run of a pass."""
         self.runs.append(PassRun(phase, rule, before, after, subject, reason))
 
     def check(
         self, rule: AnyPass, after: Term, wanted: Type | None = None, variables: Mapping[str, Type] | None = None
     ) -> None:
-        """Looks at the term that a pass gave, if that is asked for: it has these free variables at most, and the type
-        that is wanted, if one is.
+        """Checks the term that a pass returned, if asked to: that its free variables are among `variables`, and its
+        type is `wanted`, if given.
 
-        Raises: InternalError, naming the pass, when there is something wrong with it.
+        Raises: InternalError, naming the pass, when the check fails.
         """
         if not self.checked:
             return
@@ -137,31 +137,31 @@ class Steps:
             raise InternalError(rule.name, f"the type changed from {wanted} to {after.type}")
 
     def check_plan(self, rule: AnyPass, plan: Plan) -> None:
-        """The same of a plan."""
+        """Checks the plan that a pass returned, if asked to."""
         if self.checked:
             check_plan(rule.name, plan)
 
 
 @attrs.frozen(slots=False)
 class Trace:
-    """How a query became its plan: each pass that ran, in order."""
+    """The compilation of a query: each run of a pass, in order, and the plan."""
 
     runs: tuple[PassRun[Subject], ...]
     plan: Plan
 
     @cached_property
     def circuit(self) -> Circuit:
-        """How a batch goes through the plan."""
+        """The operators of the plan, each with its delta rule."""
         return circuit_of(self.plan)
 
     @property
     def steps(self) -> tuple[PassRun[Term], ...]:
-        """How the query, apart from its loops that are opened, came into normal form."""
+        """The runs that brought the query, apart from its opened loops, into normal form."""
         return tuple(run for run in self.runs if _is_step(run))
 
     @property
     def normal_form(self) -> Term:
-        """What the last of these steps gave."""
+        """The query in normal form: the result of the last of `steps`."""
         return self.steps[-1].after
 
 

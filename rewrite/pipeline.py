@@ -1,31 +1,32 @@
 """The way from a translated query to its plan: all passes in their order, and the driver that runs them.
 
-    PREPARE         what a query that is kept up to date does not do
-    LOOPS           each loop over streams: one of the ways in which it is kept up to date
-    NORMALIZE       the query, and the terms of the loops, in normal form ([MRQL] Def. 2)
-    INCREMENTALIZE  the largest parts that are homomorphisms of the streams: stages with a state, and an answer
-    OPTIMIZE        the plan that these make
+    PREPARE         removes what a query that is kept up to date does not do: it prints no traces
+    LOOPS           chooses how each loop over streams is kept up to date
+    NORMALIZE       brings the query, and the terms of the loops, into normal form ([MRQL] Def. 2)
+    INCREMENTALIZE  finds the largest parts that are homomorphisms of the streams: stages with a state, and an answer
+    OPTIMIZE        improves the resulting plan
 
-Each pass is a function of a file of its own. The driver and `derive` run what stands here, by `Steps`, which checks and
-notes it. How a deletion is merged is no pass: it is the inverse of an insertion
-(`rewrite/incremental/diminish.py`), and an engine merges it as rows of the weight −1. What a stage keeps where there is
-no inverse is decided by `split`.
+Each pass is a function in a file of its own. The driver and `derive` run the passes listed here through `Steps`, which
+checks and records them. Merging a deletion is not a pass: it is the inverse of an insertion
+(`rewrite/incremental/diminish.py`), and an engine merges it as rows of weight −1. Where a monoid has no inverse,
+`split` decides what a stage keeps.
 
-Nor are the rewrites passes that the compiler for Spark makes when it meets a term (`runtime/spark/compiler`), as they
-depend on what is known then alone:
+Nor are the rewrites of the compiler for Spark (`runtime/spark/compiler`) passes, as they depend on what is known only
+when it compiles a term:
 
-    compiler.py           a group that is read as a whole is a function of its key and its elements
-                          (`rewrite/normalize/group_functions.py`); a name of a bag over sources stands for it
-    evaluation_guards.py  what may fail for the rows of a source has in it the conditions under which it is evaluated
+    compiler.py           a function over groups gets its argument taken apart into the key and the groups
+                          (`rewrite/normalize/group_functions.py`); a bag over sources replaces its name in a `let`
+    evaluation_guards.py  a function over the rows of a source that may fail is put under the conditions under which it
+                          is evaluated
     group_by.py           the function of a group is split once more, into aggregate functions of Spark: also in an
-                          answer, a step of a loop or a query that is run once, over rows that may take others away
-    join.py               a join by element is what its function is of a pair of elements, over the pairs that Spark
+                          answer, a step of a loop or a query that is run once, over rows that may retract others
+    join.py               the function of a join by element is applied to the pairs of elements that a join of Spark
                           makes
-    loops.py              what is the same in all steps of a loop, and worth to be kept there
-                          (`rewrite/loops/invariants.py`)
-    loop_values.py        the value of a loop that has run takes its place
-    row_values.py         what is read of sources for each row is joined to it
-    windows.py            a window function of an order of all rows is one of Spark's
+    loops.py              the parts of a step that are the same in all steps, and worth keeping, are computed before the
+                          loop (`rewrite/loops/invariants.py`)
+    loop_values.py        the value of a loop that has run replaces the loop
+    row_values.py         what the terms over a row read of sources is joined to the row
+    windows.py            a window function over an order of all rows becomes one of Spark's
 """
 
 from __future__ import annotations
@@ -109,19 +110,20 @@ LOOPS: dict[LoopStrategy, AnyPass] = {
         "nothing: the loop stays in the answer, over states of what its steps read",
     ),
 }
-"""Which way a loop over streams takes: the first of these that is allowed and fits (`rewrite/loops/strategy.py`)."""
+"""The strategies for loops over streams, in order of preference: a loop takes the first that is allowed and applicable
+(`rewrite/loops/strategy.py`)."""
 
 
 # --- normalize ----------------------------------------------------------------------------------
 
 
 def _in_loops(term: Term) -> Term:
-    """All of these passes, for the steps of loops."""
+    """Runs all passes of `NORMALIZE` on the steps of loops."""
     return rewrite_steps(term, normal_form)
 
 
 NORMALIZE: tuple[TermPass, ...] = (
-    # First: what a loop carries is known as a source only while its step is looked at by itself.
+    # First: the variable of a loop stands for a source only while the loop's step is rewritten by itself.
     Pass(
         "loops",
         _in_loops,
@@ -135,7 +137,7 @@ NORMALIZE: tuple[TermPass, ...] = (
         "no value that takes long is computed twice; over groups, the function is linear in the group; what cannot be "
         "missing does not take the place of what can",
     ),
-    # After normalize, and before joins and nested selects are made of equalities.
+    # After normalize, and before the passes that join and unnest by equalities.
     Pass(
         "bands",
         bin_bands,
@@ -143,7 +145,7 @@ NORMALIZE: tuple[TermPass, ...] = (
         "a value of the inner row lies between two terms over the outer row that differ by a constant; no equality "
         "links the rows; integers, dates and timestamps",
     ),
-    # Before joins: what has a witness is joined with its keys, and the select is nested in what is around it.
+    # Before joins, which joins the rows of a nested select with the keys of witnesses; the select is unnested later.
     Pass(
         "quantifiers",
         join_quantifiers,
@@ -159,7 +161,7 @@ NORMALIZE: tuple[TermPass, ...] = (
         "both generators range over streams or tables, and neither depends on the other; a row whose key has a missing "
         "part has no partner; what may fail is no key, and stays behind the conditions that guard it",
     ),
-    # After joins: a generator is a join, and what is left of the selects over other sources is nested.
+    # After joins: generators over several sources are one join, and the other selects over sources are nested.
     Pass(
         "unnest",
         unnest_subqueries,
@@ -168,7 +170,7 @@ NORMALIZE: tuple[TermPass, ...] = (
         "with the outer variables alone, or with what it ranges over of the outer row; an outer row without partners "
         "meets the empty bag",
     ),
-    # Only then it is known what each groupBy and coGroup holds.
+    # After unnest, when it is known what each groupBy and coGroup contains.
     Pass(
         "columns",
         prune_columns,
@@ -176,7 +178,7 @@ NORMALIZE: tuple[TermPass, ...] = (
         "of the elements of a group some parts alone are used, or aggregations of them alone that cannot fail; "
         "duplicates stay, as groups are bags",
     ),
-    # After columns: a condition on an aggregation of a group is then one on a column.
+    # After columns, which turns a condition on an aggregation of a group into one on a column.
     Pass(
         "selections",
         push_selections,
@@ -185,7 +187,7 @@ NORMALIZE: tuple[TermPass, ...] = (
         "wherever it uses them; the condition is of the element alone, reads no source, and can neither fail nor "
         "overflow",
     ),
-    # After joins and nested selects: what is left that reads a source is computed for itself.
+    # After joins and unnest: an aggregation over a source that is left is computed by itself.
     Pass(
         "guarded",
         attempt_totals,
@@ -248,8 +250,9 @@ INCREMENTALIZE: tuple[AnyPass, ...] = (
 )
 """From the normal form to a plan.
 
-`derive` reads the query from the top, and runs those after it on each part that merges: a bag and a total have no
-`split`, and their answer is the state. A part of the answer, or what is below a part, is read in the same way.
+`derive` traverses the query from the top, and runs the passes after it on each part that merges: a bag and a total have
+no `split`, and their answer is the state. Parts of the answer, and the terms below a part, are traversed in the same
+way.
 """
 
 
@@ -277,7 +280,7 @@ OPTIMIZE: tuple[PlanPass, ...] = (
         "a feed of three inputs or more, linked by equalities; no key and no condition on joined rows may fail",
     ),
 )
-"""What becomes of the plan once it is derived."""
+"""The passes over the derived plan."""
 
 
 # --- the driver ---------------------------------------------------------------------------------
@@ -285,20 +288,21 @@ OPTIMIZE: tuple[PlanPass, ...] = (
 
 @attrs.frozen
 class PlanOptions:
-    """What is said of how a query is to be kept up to date."""
+    """Options for how a query is kept up to date."""
 
     shrinking: frozenset[str] = frozenset()
-    """The streams that may lose elements again; the others only grow."""
+    """The streams that may have deletions; the others only grow."""
     strategy: LoopStrategy = LoopStrategy.AUTO
     """How loops over streams are kept up to date."""
     threshold: Threshold | None = None
-    """What of a loop's value changes by no more is kept back from its steps; if nothing is said, `EPSILON` of loops
-    that are carried over, and nothing of others."""
+    """Changes of a loop's value of at most this size are held back from its steps. If None: `EPSILON` with the strategy
+    `DIFFUSE`, otherwise `NOTHING`."""
     trusted: frozenset[str] = frozenset()
-    """The streams that may lose elements again, and whose deletions are right: of these it is not kept which rows there
-    are, to look them up."""
+    """The streams whose deletions are trusted: their current rows are not stored to check that each deleted row is
+    there."""
     keyed: Mapping[str, RowKey] = attrs.Factory(dict)
-    """The streams of which a row replaces the one with its key, and so may lose elements; nothing is trusted there."""
+    """The streams in which a row replaces the one with its key, and which may thus lose rows; they are never
+    trusted."""
     checked: bool = False
     """Whether each pass is followed by a check (`Steps`)."""
 
@@ -314,10 +318,10 @@ DEFAULT = PlanOptions()
 
 @deep
 def plan_query(term: Term, options: PlanOptions = DEFAULT) -> Trace:
-    """The plan of a translated query, and how it came about.
+    """The plan of a translated query, with the trace of the passes that made it.
 
-    Raises: UserError when the way that is asked for is not there for a loop; InternalError, naming the pass, when a
-        pass breaks a term or a plan that is checked.
+    Raises: UserError when the requested strategy is not possible for a loop; InternalError, naming the pass, when the
+    result of a pass fails its check.
     """
     prepared, optimized = Steps(options.checked), Steps(options.checked)
     query = _run_all(PREPARE, Phase.PREPARE, term, prepared)
@@ -328,7 +332,7 @@ def plan_query(term: Term, options: PlanOptions = DEFAULT) -> Trace:
         found = [derived.loop for derived in plan.derived if derived.loop is not None and plan.goes_around(derived)]
         if not found:
             break
-        # No fixpoints after all: what they find comes back to them by way of other stages.
+        # These cannot be fixpoints: what they find comes back to them through other stages.
         around += found
     _, derivation, *_ = INCREMENTALIZE
     steps.check_plan(derivation, plan)
@@ -339,15 +343,15 @@ def plan_query(term: Term, options: PlanOptions = DEFAULT) -> Trace:
 
 @deep
 def normal_form(term: Term, *, checked: bool = False) -> Term:
-    """The term in normal form: what a query that is evaluated once needs.
+    """The term in normal form, as needed for a query that is evaluated once.
 
-    Raises: InternalError, naming the pass, when a pass breaks a term that is checked.
+    Raises: InternalError, naming the pass, when the result of a pass fails its check.
     """
     return _run_all(NORMALIZE, Phase.NORMALIZE, term, Steps(checked))
 
 
 def _incrementalized(query: Term, options: PlanOptions, around: list[Repeat], steps: Steps) -> Plan:
-    """The plan of a query, but for what becomes of it once it is derived; the loops in `around` are no fixpoints."""
+    """The plan of a query before the passes of `OPTIMIZE`; the loops in `around` are not made fixpoints."""
     choice = choose(query, LOOPS, steps, options.strategy, around)
 
     def normalized(term: Term, subject: str = QUERY) -> Term:
@@ -383,7 +387,7 @@ def _on(loop: Fixpoint | Diffused, run: Callable[[Term, str], Term]) -> Callable
 
 
 def _run_all(passes: tuple[TermPass, ...], phase: Phase, term: Term, steps: Steps, subject: str = QUERY) -> Term:
-    """What passes over a term give, one after the other."""
+    """The term after all of these passes, run in order."""
     for rule in passes:
         term = steps.run(phase, rule, term, subject)
     return term

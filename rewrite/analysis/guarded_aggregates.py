@@ -1,18 +1,20 @@
-"""Aggregations that are computed for groups that the query may not ask for, and whose elements must not fail there.
+"""Aggregations that are computed for groups for which the query may not evaluate them, and must not fail there.
 
-A part of a group is computed for all groups, also where the query has it under a condition, or for the elements of
-another group that is empty there: `sum(select d + 1 from (c, d) in T where c = a)` is kept for each c, with an a or
-without. That an element leaves its range is an error only where the aggregation is asked for.
+A part of a group is computed for all groups, even if the query evaluates it only under a condition, or only for the
+elements of another group, which may be empty: `sum(select d + 1 from (c, d) in T where c = a)` is kept for each c,
+whether or not there is such an a. An element that leaves its range is an error only where the query evaluates the
+aggregation.
 
 *Equation*: with `t(x)` the element, missing where it leaves its range, and `n(x)` 1 there and 0 elsewhere,
 
     ⊕ e(x)  =  none_missing(⊕ t(x), Σ n(x))
 
-which is an overflow if the second sum is not 0. An aggregation skips what is missing.
+which is an overflow error if the second sum is not 0. An aggregation skips missing elements.
 
-*Requires*: what leaves its range is of sums, differences and products, which are missing only where an operand is, over
-terms that do not. In a condition it is compared, or asked whether it is missing; one that leaves its range counts as an
-element that does. Any other part that may leave its range is none: the values of the group are.
+*Requires*: only sums, differences and products leave their range, over terms that do not; these are missing only where
+an operand is. In a condition, such a number is compared, or tested for being missing; a condition that leaves its range
+counts as an element that does. Any other aggregation whose elements may leave their range is not kept as a part: the
+values of the group are.
 
 *Source*: ours; [MRQL] §9 has the split.
 """
@@ -36,20 +38,20 @@ from mrql.rewrite.analysis.join_predicates import guard
 
 @attrs.frozen
 class AttemptedAggregate:
-    """`⊕ t(x)`, `Σ n(x)`, which is None where that is 0, and where something stands that may leave its range."""
+    """`⊕ t(x)`, `Σ n(x)` (None where it is always 0), and the place in the query of a term that may leave its range."""
 
     total: Term
     missing: Term | None
     place: Span | None
 
     def where_asked(self, total: Term, missing: Term | None) -> Term:
-        """The aggregation, of both as they are kept: an error where it is evaluated."""
+        """The aggregation from both sums as they are kept; if an element left its range, evaluating it is an error."""
         return total if missing is None else Prim(fn.NONE_MISSING, (total, missing), span=self.place)
 
 
 def computes_out_of_range(part: Term) -> bool:
-    """Whether what a part is made of may leave its range. The sums of it do so too seldom to count: that no other group
-    fails by them is not worth to keep all of their values."""
+    """Whether the elements that a part is computed from may leave their range. Aggregations of them do so too rarely to
+    count: it is not worth keeping all of their values so that they do not fail for other groups."""
     return may_overflow(bottom_up(part.source if isinstance(part, Reduce) else part, _without_sum))
 
 
@@ -58,7 +60,7 @@ def _without_sum(term: Term) -> Term:
 
 
 def attempted(term: Term) -> AttemptedAggregate | None:
-    """An aggregation of what may leave its range, by what it is made of; None for any other term.
+    """An aggregation as `⊕ t(x)` and `Σ n(x)`; None for a term that is not of the required form.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -80,11 +82,14 @@ def attempted(term: Term) -> AttemptedAggregate | None:
 
 
 class _NoArithmetic(Exception):
-    """Something leaves its range that is no element, or is of other functions than these."""
+    """A term may leave its range in a place, or by a function, that *Requires* does not allow."""
 
 
 def _attempted_elements(bag: Term) -> Term:
-    """Raises: _NoArithmetic."""
+    """The bag of the attempted elements `t(x)`.
+
+    Raises: _NoArithmetic.
+    """
     match bag:
         case Single(item):
             attempt = _attempted_condition if item.type == ty.BOOL else _attempted
@@ -105,7 +110,7 @@ def _attempted_elements(bag: Term) -> Term:
 
 
 def _missing_elements(bag: Term) -> Term:
-    """A 1 for each that leaves its range. What cannot is nothing."""
+    """The bag with a 1 for each element that leaves its range; `NOTHING` where none can."""
     match bag:
         case Single(item):
             leaves = _leaves(item)
@@ -159,7 +164,7 @@ def _attempted(number: Term) -> Term:
 
 
 def _attempted_condition(condition: Term) -> Term:
-    """A condition that does not hold, or is missing, where it leaves the range of its numbers.
+    """A condition over numbers that are missing where they leave their range.
 
     Raises: _NoArithmetic.
     """
@@ -178,7 +183,7 @@ _COMPARISONS = (fn.EQ, fn.NE, fn.LT, fn.LE, fn.GT, fn.GE)
 
 
 def _leaves(term: Term) -> Term:
-    """Whether a number, or a condition, leaves its range where the query evaluates it."""
+    """The condition that a number, or another condition, leaves its range where the query evaluates it."""
     if not may_overflow(term):
         return FALSE
     match term:
@@ -195,7 +200,7 @@ def _leaves(term: Term) -> Term:
 
 
 def _is_not(condition: Term, value: bool) -> Term:
-    """Whether a condition is missing, or the other truth value."""
+    """The condition that `condition` is missing, or the opposite of `value`."""
     wanted = condition if value is False else _not(condition)
     return _or(Prim(fn.IS_NULL, (condition,)), wanted)
 
@@ -215,7 +220,7 @@ def _not(condition: Term) -> Term:
 
 
 def _operands(number: Term) -> Iterator[Term]:
-    """What the arithmetic is over, of which anything may be missing."""
+    """The operands of nested arithmetic that may be missing."""
     match number:
         case Lit():
             return

@@ -4,7 +4,7 @@ The judgement `ρ ⊢ e : ⊕` says that `e` merges with `⊕` when the variable
 
     ρ = [x: ⊎]     e(x ⊎ x') = e(x) ⊕ e(x')
 
-What `ρ` does not name is invariant, `□`.
+Variables and streams that `ρ` does not name are invariant, `□`.
 
 *Rules*: [MRQL] §7, Fig. 2 (5a)–(5h), and Lemma 1. To them we add, each by the same structural argument:
 
@@ -57,11 +57,11 @@ from mrql.algebra.terms import (
 )
 
 Growth = Mapping[str, Monoid | None]
-"""ρ: how variables and streams grow. A name that is missing is invariant, one with None changes in no known way."""
+"""ρ: how variables and streams grow. A name that is not in it is invariant; one with None changes in an unknown way."""
 
 
 def infer(term: Term, growth: Growth) -> Monoid | None:
-    """The monoid `⊕` with `growth ⊢ term : ⊕`, or None when no rule shows one.
+    """The monoid `⊕` with `growth ⊢ term : ⊕`, or None when no rule derives one.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.types import BagType, LONG
@@ -130,10 +130,10 @@ def _infer_cmap(term: CMap, growth: Growth) -> Monoid | None:
 def _infer_by_key(body: Term, growth: Growth, param: PTuple) -> Monoid | None:
     """(5h), (9a), (9b): a function of a key and its group.
 
-    It may return a bag (`⊎`), or pairs under a new key (`⇑⊗`), which must hold the old one so that it stays unique.
+    It may return a bag (`⊎`), or pairs with a new key (`⇑⊗`), which must contain the old one to stay unique.
     """
     if not _grows(body, growth):
-        return None  # a value for each key, however large its group: not a union
+        return None  # one value for each key, whatever the size of its group: not a union
     merged = _fit(body, growth, BAG)
     if merged is not None:
         return merged
@@ -190,7 +190,8 @@ def _bind(growth: Growth, pattern: Pattern, merged: Monoid) -> Growth:
                 growth = _bind(growth, item, part)
             return growth
         case PTuple(), _:
-            # What is merged as a whole has no parts that merge by themselves, unless it does not change at all.
+            # The parts of a value that is merged as a whole do not merge by themselves, unless it does not change at
+            # all.
             known = merged if merged == INVARIANT else None
             return {**growth, **{v.name: known for v in pattern_vars(pattern)}}
         case _:
@@ -211,16 +212,16 @@ def is_linear(term: Term, variable: str) -> bool:
 def infer_multilinear(term: Term) -> Monoid | None:
     """The one monoid `⊕` with `[Si: ⊎, others: □] ⊢ term : ⊕` for every stream occurrence Si, or None.
 
-    The occurrences must have names of their own, so that a self-join is judged on each side by itself.
+    The occurrences must have distinct names, so that each side of a self-join is judged by itself.
     """
     judged = {infer(term, {name: BAG}) for name in stream_names(term)}
     return judged.pop() if len(judged) == 1 else None
 
 
 def infer_merge(term: Term) -> Monoid | None:
-    """The merge of a homomorphism whose components may each follow other streams.
+    """The merge of a homomorphism whose components may depend on different streams.
 
-    A component that a stream leaves alone is judged `□` for that stream; it merges as the other streams say.
+    A component that does not depend on a stream is judged `□` for it; its merge is determined by the other streams.
     """
     merged: Monoid | None = INVARIANT
     for name in stream_names(term):
@@ -230,7 +231,7 @@ def infer_merge(term: Term) -> Monoid | None:
 
 
 def overlay(a: Monoid, b: Monoid) -> Monoid | None:
-    """The one monoid that is `a` and `b` where neither is `□`; None where they differ."""
+    """`a` and `b` as one monoid, in which the other replaces a `□`; None where they differ otherwise."""
     match a, b:
         case _ if a == b or b == INVARIANT:
             return a

@@ -1,4 +1,4 @@
-"""What `joins` and `unnest` share: finding the equalities of a condition that link two sides, and joining on them."""
+"""Shared by `joins` and `unnest`: finding the equalities in conditions that link two sides, and joining on them."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def conjunction(conditions: Iterable[Term]) -> Term:
 
 
 def factored(left: Term, right: Term) -> Term | None:
-    """`(a and b) or (a and c)` as `a and (b or c)`, None where the sides have no condition in common.
+    """`(a and b) or (a and c)` as `a and (b or c)`; None where the sides share no condition, or a guard would be lost.
 
-    It holds with missing values too: `and` is the lesser and `or` the greater of false, missing and true.
+    This holds with missing values too: `and` is the minimum and `or` the maximum in the order false, missing, true.
     """
     lefts, rights = conjuncts(left), conjuncts(right)
     shared = [a for a in lefts if any(alpha_equal(a, b) for b in rights)]
@@ -70,7 +70,7 @@ def factored(left: Term, right: Term) -> Term | None:
 
 
 def _goes_before_a_guard(side: tuple[Term, ...], shared: list[Term]) -> bool:
-    """Whether a shared condition that may fail stands behind one that is not shared."""
+    """Whether a shared condition that may fail comes after one that is not shared."""
     kinds = [(any(alpha_equal(c, a) for a in shared), may_fail(c)) for c in side]
     own = next((i for i, (is_shared, _) in enumerate(kinds) if not is_shared), len(kinds))
     return any(is_shared and fails for is_shared, fails in kinds[own:])
@@ -83,7 +83,7 @@ def guard(conditions: Iterable[Term], then: Term) -> Term:
 
 
 def unguarded(body: Term) -> tuple[tuple[Term, ...], Term]:
-    """The conditions of `if c and … then e else {}`, and `e`: what `guard` makes one term of."""
+    """The conditions of `if c and … then e else {}`, and `e`: the inverse of `guard`."""
     match body:
         case If(condition, then, Empty()):
             conditions, head = unguarded(then)
@@ -94,7 +94,7 @@ def unguarded(body: Term) -> tuple[tuple[Term, ...], Term]:
 
 @attrs.frozen
 class Link:
-    """The join keys of two sides: `left = right`, part by part, and the conditions that are no such equality."""
+    """The join keys of two sides, `left = right`, part by part, and the conditions that are not such equalities."""
 
     left: Term
     right: Term
@@ -109,7 +109,8 @@ class Link:
 def link(conditions: Iterable[Term], left: frozenset[str], right: frozenset[str]) -> Link:
     """Finds the equalities between terms over the variables of the left and of the right side.
 
-    A key is computed for all elements of a side, so that what may fail is none under a condition.
+    A key is computed for all elements of a side, so a term that may fail is no key where an earlier condition guards
+    it.
     """
     keys: list[tuple[Term, Term]] = []
     rest: list[Term] = []
@@ -127,12 +128,12 @@ def link(conditions: Iterable[Term], left: frozenset[str], right: frozenset[str]
 
 
 def key_parts(key: Term) -> tuple[Term, ...]:
-    """The parts of a key; one alone may be a tuple, but is none that `link` made."""
+    """The parts of a key: the items of a tuple term, or the key itself."""
     return key.items if isinstance(key, Tup) else (key,)
 
 
 def apart(conditions: Iterable[Term], side: frozenset[str]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """The conditions on one side of a join alone, which can be evaluated before the others, and those others."""
+    """The conditions on one side of a join alone that can be evaluated before the others, and the others."""
     own, others = list[Term](), list[Term]()
     for condition in conditions:
         is_own = free_vars(condition) and free_vars(condition) <= side and not reads_sources(condition)
@@ -141,8 +142,8 @@ def apart(conditions: Iterable[Term], side: frozenset[str]) -> tuple[tuple[Term,
 
 
 def _is_guarded(term: Term, before: Iterable[Term], side: frozenset[str]) -> bool:
-    """Whether a term over the variables of a side may fail, and the conditions before it say something of that side; a
-    condition that reads a source may say it of all rows."""
+    """Whether a term over the variables of a side may fail, and a condition before it may guard it: one on variables of
+    that side, or one that reads a source, which may guard all rows."""
     return may_fail(term) and any(free_vars(condition) & side or reads_sources(condition) for condition in before)
 
 
@@ -159,7 +160,7 @@ def _sides(condition: Term, left: frozenset[str], right: frozenset[str]) -> tupl
 
 
 def _widened(a: Term, b: Term) -> tuple[Term, Term] | None:
-    """Both sides in one type, so that `1 = 1.0` joins too; bags are compared by value, not joined on."""
+    """Both terms cast to a common type, so that `1 = 1.0` joins too; None if there is none, or it has collections."""
     joined = ty.join_types(a.type, b.type)
     if joined is None or ty.has_collection(joined) or joined == ty.NOTHING:
         return None
@@ -167,12 +168,12 @@ def _widened(a: Term, b: Term) -> tuple[Term, Term] | None:
 
 
 def keyed(key: Term, pattern: Pattern, value: Term, source: Term, *, drop_null_keys: bool) -> Term:
-    """`{(key, value) | p ∈ source}`, without the rows whose key has a missing part: they join with nothing."""
+    """`{(key, value) | p ∈ source}`; with `drop_null_keys`, without the rows whose key has a missing part."""
     return CMap(Lambda(pattern, with_key(key, value, drop_null_keys=drop_null_keys)), source)
 
 
 def with_key(key: Term, value: Term, *, drop_null_keys: bool) -> Term:
-    """`{(key, value)}`, or nothing where the key has a missing part."""
+    """`{(key, value)}`; with `drop_null_keys`, `{}` where the key has a missing part."""
     pair = Single(Tup((key, value)))
     if drop_null_keys and key != Tup(()):
         return guard((joins_with_something(key),), pair)
@@ -180,12 +181,12 @@ def with_key(key: Term, value: Term, *, drop_null_keys: bool) -> Term:
 
 
 def joins_with_something(key: Term) -> Term:
-    """The test that a join makes of its keys: no part is missing."""
+    """The test that no part of a join key is missing."""
     return Prim(NOT, (Prim(HAS_NULL, (key,)),))
 
 
 def is_test_of_a_key(condition: Term) -> bool:
-    """Whether a condition is one that `joins_with_something` has made."""
+    """Whether a condition has the form that `joins_with_something` returns."""
     match condition:
         case Prim(function, (Prim(inner, _),)):
             return (function, inner) == (NOT, HAS_NULL)
@@ -194,7 +195,7 @@ def is_test_of_a_key(condition: Term) -> bool:
 
 
 def drops_null_keys(term: Term) -> bool:
-    """Whether the pairs of a bag have no missing keys: their key is tested, or cannot be missing."""
+    """Whether no pair of a bag has a key with a missing part: the key is tested, or cannot be missing."""
     match term:
         case CMap(Lambda(_, body), _):
             return drops_null_keys(body)

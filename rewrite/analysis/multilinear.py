@@ -4,8 +4,8 @@
 
     h(S1', …, Sn') − h(S1, …, Sn) = h(Δ1, S2, …, Sn) ⊎ h(S1', Δ2, S3, …, Sn) ⊎ … ⊎ h(S1', …, S(n−1)', Δn)
 
-Each summand reads one change and the other sides as they were or are, so partners that arrive in different batches meet
-exactly once. Each occurrence counts as a stream of its own, so a self-join is an ordinary case.
+Each summand reads one change, and the other inputs as they were before or are after it, so partners that arrive in
+different batches meet exactly once. Each occurrence counts as a stream of its own, so a self-join is an ordinary case.
 
 *Source*: [DBSP] Thm 3.4 (the bilinear rule); [CU] §3 (the delta of a product).
 """
@@ -24,11 +24,11 @@ from mrql.algebra.terms import CMap, Empty, Stream, Term, Union
 from mrql.rewrite.analysis.infer_merge import infer_multilinear
 
 MARK = "·"
-"""Between a stream's name and the number of its occurrence; no name in a query holds it."""
+"""Separates a stream's name from the number of its occurrence; no name in a query contains it."""
 
 
 def label_occurrences(term: Term) -> Term:
-    """The term with the occurrences of streams named apart: `S·0`, `S·1`, …"""
+    """The term with distinct names for the occurrences of streams: `S·0`, `S·1`, …"""
     counter = [0]
 
     def label(part: Term) -> Term:
@@ -72,7 +72,7 @@ def is_multilinear(term: Term) -> bool:
 
 
 def summands(term: Term) -> tuple[Term, ...]:
-    """The terms whose union this is; a union of multilinear terms changes by the union of their changes."""
+    """The terms that a union consists of; a union of multilinear terms changes by the union of their changes."""
     match term:
         case Union(left, right) if isinstance(term.type, ty.BagType):
             return summands(left) + summands(right)
@@ -84,11 +84,10 @@ def summands(term: Term) -> tuple[Term, ...]:
 
 @attrs.frozen
 class Input:
-    """What a multilinear term reads of one occurrence: a linear term over one stream, known by its label.
+    """What a multilinear term reads of one occurrence of a stream: a linear term over it, identified by its label.
 
-    With `sums`, what is kept of it are sums: elements are `(k, (v1, …, vn))`, and of those that have the same key and
-    are the same but for the last `sums` parts, one is kept, with the sums of these parts
-    (`rewrite/plan/joins/eager_aggregation.py`).
+    With `sums`, sums are stored instead of rows: of the elements `(k, (v1, …, vn))` that agree in all but the last
+    `sums` parts, one is stored, with the sums of these parts (`rewrite/plan/joins/eager_aggregation.py`).
     """
 
     label: str
@@ -99,9 +98,9 @@ class Input:
 
 @attrs.frozen
 class Multilinear:
-    """A multilinear term over its inputs: each input stands in `body` as a stream of the input's label.
+    """A multilinear term over its inputs: in `body`, each input is a stream with the input's label as its name.
 
-    For some inputs, `orders` has the same term with its joins in the order that suits a batch of theirs.
+    For some inputs, `orders` has the same term with its joins in the order for a batch of that input.
     """
 
     body: Term
@@ -109,7 +108,7 @@ class Multilinear:
     orders: tuple[tuple[str, Term], ...] = ()
 
     def for_batch(self, label: str | None) -> Term:
-        """The term as it is best evaluated where the input of that label is a batch."""
+        """The term with its joins in the order for a batch of the input with this label."""
         return dict(self.orders).get(label or "", self.body)
 
 
@@ -142,8 +141,9 @@ def _stands_alone(term: Term) -> bool:
 
 
 def choices_that_are_there(changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
-    """The same, with rows put together that are there at the same time only: those of a batch that come with what is
-    there after it, those that go with what was there before it, and either with what is `kept` from before to after.
+    """For each summand, which version of each input it reads, joining only rows that exist at the same time: the
+    insertions of a batch (`came`) with the rows after it (`new`), its deletions (`went`) with those before it (`old`),
+    and either with the rows that are there before and after it (`kept`).
 
     *Equation*: `h(N1, N2) − h(O1, O2) = h(I1, N2) + h(K1, I2) − h(D1, O2) − h(K1, D2)`, where `N = K + I`, `O = K + D`.
 
@@ -176,13 +176,13 @@ def delta_choices(changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 class DeltaForm(Enum):
-    """Which summands a change of several inputs is the sum of. All forms give the same rows, once they are added up."""
+    """The form of the delta rule for several inputs: its summands. The sum is the same for all forms."""
 
     CHANGES = "changes"
-    """One for each change (`delta_choices`)."""
+    """One summand for each changed input (`delta_choices`)."""
     THERE = "what is there"
-    """Those of rows that are there at the same time only (`choices_that_are_there`)."""
+    """Summands that join only rows that exist at the same time (`choices_that_are_there`)."""
 
     def choices(self, changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
-        """For each summand, which version of each input it reads, by which inputs have changed."""
+        """For each summand, which version of each input it reads; `changed` says which inputs have changed."""
         return delta_choices(changed) if self is DeltaForm.CHANGES else choices_that_are_there(changed)

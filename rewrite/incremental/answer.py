@@ -1,4 +1,4 @@
-"""The answer function: from the state back to what was asked.
+"""The answer function: the result of a query, computed from its state.
 
 *Equations* ([MRQL] Def. 4), over the annotated state x, with T dropping the lineage below the outermost key:
 
@@ -6,8 +6,8 @@
     A[[reduce(⊕, cMap(f, e))]]x  = reduce(⊕, π2(x))
     A[[cMap(f, e)]]x             = π2(reduce(⇑⊗, T(x)))
 
-followed by the kMap of the non-homomorphic parts (§9). Over the pruned state, which is `reduce(⇑⊗, T(x))` already, what
-is left is the kMap alone. How a batch changes it says `rewrite/plan/delta_rules.py`.
+followed by the kMap of the non-homomorphic parts (§9). The pruned state is `reduce(⇑⊗, T(x))` already, so that only the
+kMap is left. `rewrite/plan/delta_rules.py` says how a batch changes the answer.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """From a normal form to stages: the largest parts of the query that are homomorphisms, each with its state.
 
-The query is read from the top. A part whose value merges is a stage, and a variable takes its place; what stands
-above is the answer ([MRQL] §9: the non-homomorphic parts are pulled outwards). The parts that merge:
+The query is traversed from the top. A part whose value merges becomes a stage and is replaced by a variable; the rest,
+above it, is the answer ([MRQL] §9: the non-homomorphic parts are pulled outwards). The parts that merge:
 
     cMap(f, groupBy(c))    by key                                    (the components of f, split)
     cMap(f, coGroup(c, d)) by key                                    (likewise; a join by element is a linear bag)
     reduce(⊕, c)           one total
     c                      a linear bag
 
-where c and d are linear in their streams. What below them is not becomes a derived stream (`derived_streams.py`): its
-own stages, and a term over their states, whose changes are what the stage above reads. So nothing is refused, and each
+where c and d are linear in their streams. A part of them that is not becomes a derived stream (`derived_streams.py`):
+stages of its own, and a term over their states, whose changes the stage above reads. So nothing is refused, and each
 part of the query follows the changes of the part below it.
 
-Of each part, in this order: its lineage, the split into components, the lineage that is pruned, the rows that feed the
-components (`feeds.py`), and the answer: `PartPasses`, which `rewrite/pipeline.py` gives.
+Each part goes through these passes, in order: lineage, the split into components, pruning of the lineage, the rows that
+feed the components (`feeds.py`), and the answer. `rewrite/pipeline.py` passes them in as `PartPasses`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ from mrql.rewrite.plan.threshold import NOTHING, Threshold
 
 @attrs.frozen
 class PartPasses:
-    """What is run on each part that merges, in this order; and on a loop whose steps are kept up to date one by one."""
+    """The passes run on each part that merges, in order; and `unroll`, for a loop whose steps are kept up to date one
+    by one."""
 
     lineage: Pass[[Term], Term]
     split: Pass[..., tuple[tuple[Part, ...], Term]]
@@ -91,12 +92,12 @@ def derive(
     exact: bool = False,
     threshold: Threshold = NOTHING,
 ) -> Plan:
-    """The plan of a query in normal form; `query` is the query as it was written, for the record. The `passes` are run
-    by `steps`.
+    """The plan of a query in normal form; `query` is the query before it was rewritten. `steps` checks and records the
+    `passes`.
 
-    The streams in `shrinking` may lose elements again; the others only grow. The query and each of the `loops` read the
-    loops before it. With `exact`, the steps of loops are kept up to date one by one, where that can be. What of the
-    value of a loop changes by no more than the `threshold` is kept back from its steps.
+    The streams in `shrinking` may have deletions; the others only grow. The query and each of the `loops` may read the
+    loops before it. With `exact`, the steps of loops are kept up to date one by one, where possible. Changes of a
+    loop's value of at most the `threshold` are held back from its steps.
     """
     read_by_loops = (taken_names(part) for loop in loops for part in loop.terms)
     names = Names({"X", "D"}.union(taken_names(term), *read_by_loops))
@@ -105,7 +106,7 @@ def derive(
         deriver.streams.define(loop) if isinstance(loop, Fixpoint) else deriver.streams.carry_over(loop)
     answer = deriver.visit(term)
     shrinking &= set(stream_names(query))
-    # The value of a loop that is carried over may be read by the answer alone, as a term.
+    # The value of a carried-over loop may be read by the answer alone, as a term.
     read = {name for stage in deriver.stages for name in stage.streams}
     derived = tuple(each for each in deriver.streams.derived if each.name in read)
     feedbacks = tuple(deriver.streams.feedbacks)
@@ -131,11 +132,11 @@ class _Deriver:
         self.streams = DerivedStreams(names, shrinking, self.stages, self.visit, threshold)
 
     def visit(self, term: Term, is_guarded: bool = False) -> Term:
-        """The term with its largest stages replaced by variables.
+        """The term with its largest parts that merge replaced by their answers over stages.
 
-        A part with a free variable is no stage: the variable is bound above, or is a state, which changes. Nor is what
-        may fail, and is evaluated under a condition only, or for the elements of what may be empty: the stages are then
-        below it.
+        A part with a free variable is no stage: the variable is bound above, or is a state, which changes. Nor is a
+        guarded part that may fail, as it is evaluated only under a condition, or for the elements of a bag that may be
+        empty: its stages are below it.
         """
         if not reads_streams(term):
             return term
@@ -188,7 +189,7 @@ class _Deriver:
         return self.add(Stage(name, Shape.BAG, ty.UNIT, components, (feed,), derivation)).var
 
     def total(self, term: Reduce) -> Term:
-        """One total; totals over the same rows share a stage."""
+        """A stage for one total; `share_totals` puts totals over the same rows into one stage."""
         annotated = self.checked(self.passes.lineage, term)
         h = self.checked(self.passes.prune, annotated)
         assert isinstance(h, Reduce)
@@ -233,19 +234,19 @@ class _Deriver:
     # --- passes -------------------------------------------------------------------------------
 
     def checked(self, rule: TermPass, term: Term) -> Term:
-        """What a pass gives for a part: with lineage, it is of another type."""
+        """The result of a pass for a part, checked, but not for its type, which lineage changes."""
         after = rule.run(term)
         self.steps.check(rule, after)
         return after
 
     def multilinear(self, rows: Term) -> Multilinear:
-        """The rows of a feed, taken apart into what they are linear in."""
+        """The rows of a feed, separated into the inputs that they are linear in."""
         made: Multilinear = self.passes.feeds.run(rows)
         self.steps.check(self.passes.feeds, made.body, rows.type)
         return made
 
     def answer(self, state: Var, key: Pattern, parts: tuple[Part, ...], rest: Term, wanted: Type) -> Term:
-        """What is asked of a part, over its state, and over those of the parts in it."""
+        """The answer of a part, over its state and the states of the parts inside the answer."""
         made = self.passes.answer.run(state, key, parts, rest)
         answer = normalize(self.visit(made), MissingScope.given({state.name: PAIRS}))
         states = {stage.name: stage.var.type for stage in self.stages}
@@ -259,7 +260,7 @@ class _Deriver:
         return value
 
     def note(self, derivation: Derivation, stage: Stage) -> None:
-        """Notes what has run on a part that is stored in a stage."""
+        """Records the passes that ran on a part that is stored in a stage."""
         d, is_keyed = derivation, stage.shape is Shape.KEYED
         runs: list[tuple[AnyPass, Term, Term | Stage]] = [
             (self.passes.lineage, d.query, d.lineage),
@@ -282,7 +283,7 @@ class _Deriver:
         return stage
 
     def same_state(self, h: Term, merge: Monoid, feeds: Sequence[Feed]) -> Stage | None:
-        """A stage that stores the same by key, whatever is made of it."""
+        """An existing stage with the same state by key, whatever its answer."""
         supports = [feed.supports for feed in feeds]
         for stage in self.stages:
             same = stage.shape is Shape.KEYED and stage.merge == merge and alpha_equal(stage.derivation.h, h)
@@ -291,7 +292,7 @@ class _Deriver:
         return None
 
     def known(self, term: Term, shape: Shape) -> Stage | None:
-        """A stage that was made for the same term before."""
+        """An existing stage for the same term."""
         for stage in self.stages:
             if stage.shape is shape and alpha_equal(stage.derivation.query, term):
                 return stage
@@ -299,7 +300,7 @@ class _Deriver:
 
 
 def _store(annotated: Term, groups: Pattern, parts: tuple[Part, ...]) -> Term:
-    """The annotated query with the parts in the place of its result: `{((k, θ), (e1, …, en))}`."""
+    """The annotated query with the parts as its result: `{((k, θ), (e1, …, en))}`."""
     match annotated:
         case CMap(
             Lambda(PTuple((PTuple((key, theta)), _)), CMap(Lambda(_, Single(Tup((lineage_term, _)))), _)), source
@@ -311,9 +312,9 @@ def _store(annotated: Term, groups: Pattern, parts: tuple[Part, ...]) -> Term:
 
 
 def _agree(h: Term, merge: Monoid) -> None:
-    """The merge that inference finds for h must be the one that the components were split by.
+    """Checks that the merge inferred for h is that of its components.
 
-    What static tables alone give is judged `□`: it merges in any way, as no change of it ever comes.
+    A component over static tables alone is judged `□`: it never changes, so it merges in any way.
     """
     inferred = infer_merge(label_occurrences(h))
     if inferred is not None and overlay(merge, inferred) != merge:

@@ -1,8 +1,8 @@
-"""What does not merge and has something else above it: a derived stream, in its place.
+"""Derived streams: they replace the parts below a stage that are not linear in their streams.
 
-A term is read as a union of terms that are linear in their streams. Of a part that is not, the value over the states of
-its own stages is a stream: how a batch changes it is what the stage above reads ([DBSP] Prop. 3.2). A loop that is a
-fixpoint, or is carried over, is such a stream too, with itself, or with what it had, among what it reads.
+A term is read as a union of terms that are linear in their streams. A part that is not is replaced by a derived stream:
+its value over the states of its own stages, whose changes the stage above reads ([DBSP] Prop. 3.2). A loop that is a
+fixpoint, or is carried over, is a derived stream too, which reads itself, or its previous value.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def reads_streams(term: Term) -> bool:
 
 
 class DerivedStreams:
-    """The derived streams of a plan. `visit` gives the value of a term over the states of its own stages, which it adds
-    to the `stages`; what of the value of a loop changes by no more than the `threshold` is kept back from its steps."""
+    """The derived streams of a plan. `visit` returns the value of a term over the states of its own stages, which it
+    adds to the `stages`; changes of a loop's value of at most the `threshold` are held back from its steps."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class DerivedStreams:
         self.derived: list[DerivedStream] = []
         self.feedbacks: list[Feedbacks] = []
         self.values: dict[str, Term] = {}
-        """The values of loops that are carried over, by the streams in their place."""
+        """The values of carried-over loops, by the names of the streams that replace them."""
 
     # --- loops --------------------------------------------------------------------------------
 
     def define(self, fixpoint: Fixpoint) -> None:
-        """A derived stream that is made from a stage that reads it; from one that does not, where the loop's step adds
-        nothing that it makes of what it has found."""
+        """Adds the derived stream of a fixpoint, made from a stage that reads it; the stage does not read it where the
+        loop's step derives nothing from facts."""
         self.shrinking.add(fixpoint.name)
         facts = self.visit(fixpoint.facts)
         if touched_stage(facts, tuple(self.stages)) is None:
@@ -66,7 +66,7 @@ class DerivedStreams:
         self.derived.append(DerivedStream(fixpoint.name, facts, fixpoint.loop if is_read else None))
 
     def carry_over(self, loop: Diffused) -> None:
-        """Derived streams for the value of a loop whose step reads what it had."""
+        """Adds the derived streams for the value of a carried-over loop, whose step reads its previous value."""
         self.shrinking |= {part.fed.name for part in loop.parts} | {part.read.name for part in loop.parts}
         parts = [Feedback(part.fed, self.visit(part.value), self.visit(part.start)) for part in loop.parts]
         self.feedbacks.append(Feedbacks(loop.loop, tuple(parts), self.threshold))
@@ -75,14 +75,14 @@ class DerivedStreams:
             self.values[part.read.name] = fed.value
 
     def value_of_a_loop(self, term: Term) -> Term | None:
-        """A term that is the value of a loop, or what is made of each of its elements by itself, over states."""
+        """A term that is the value of a carried-over loop, or linear in it, over states; None for any other term."""
         read = [part.name for part in subterms(term) if isinstance(part, Stream) and not part.static]
         if len(read) == 1 and read[0] in self.values and is_multilinear(term):
             return normalize(substitute_streams(term, self.values))
         return None
 
     def step(self, value: Term) -> Term:
-        """What a step of a loop reads in the place of the value that it begins with."""
+        """The term that a step of an unrolled loop reads for the value that it begins with."""
         return self.passed_on(value, self.threshold) if reads_streams(value) else value
 
     # --- terms ---------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class DerivedStreams:
                 return self.passed_on(part)
 
     def passed_on(self, term: Term, threshold: Threshold = NOTHING) -> Stream:
-        """A derived stream in the place of a term: its value over the states of its own stages."""
+        """The derived stream that replaces a term: its value over the states of its own stages."""
         value = self.visit(term)
         if not isinstance(value.type, ty.BagType) or may_be_missing(value, self._states()):
             value = identity(value, self.names)
@@ -120,12 +120,13 @@ class DerivedStreams:
         return derived.stream
 
     def shrinks(self, term: Term) -> bool:
-        """Whether the term may lose elements again: a stream of it may, or what will stand for a part of it."""
+        """Whether the term may lose elements: one of its streams may, or a part of it will become a derived stream,
+        which may."""
         linear = all(not reads_streams(part) or is_multilinear(part) for part in summands(term))
         return not linear or bool(self.shrinking & set(stream_names(term)))
 
     def _states(self) -> MissingScope:
-        """What is known of the states: all but totals are bags."""
+        """What is known of the states: all but totals are bags, which are never missing."""
         return MissingScope.given({stage.name: PRESENT for stage in self.stages if stage.shape is not Shape.TOTAL})
 
 

@@ -6,9 +6,9 @@ a left outer join by key that diminishes the values.
 *Requires*: a group. `min max ∧ ∨` and `*` have no inverse: where a stream can delete, the values are kept with their
 counts.
 
-*Deviation*: the paper drops a key when the value taken away equals the stored one (`a ≠ b`). Rows `(k, 5), (k, 0)`
-minus `(k, 5)` would lose `k`, whose sum is 0. A key goes when its *support*, the number of rows behind it, is 0: that
-is kept beside the values, and is not decided here.
+*Deviation*: the paper drops a key when the subtracted value equals the stored one (`a ≠ b`). Rows `(k, 5), (k, 0)`
+minus `(k, 5)` would lose `k`, whose sum is 0. A key is dropped when its *support*, the number of rows behind it, is 0:
+the support is kept beside the values, and that is not decided here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from mrql.algebra.values.zset import ZSet
 
 
 class TakenTooOften(UserError):
-    """More is taken away of a bag than is in it."""
+    """A deletion takes more out of a bag than it contains."""
 
 
 def diminish(monoid: Monoid, a: Value, b: Value) -> Value:
     """`a ⊗̃ b`, with `(x ⊗ y) ⊗̃ y = x` ([MRQL] Theorem 3).
 
-    Raises: UserError when the monoid is not a group, or when b takes away what a does not hold.
+    Raises: UserError when the monoid is not a group, or when b deletes what a does not contain.
 
     >>> from mrql.algebra.monoids import BAG, SUM
     >>> diminish(ProductMonoid((SUM, BAG)), (5, Bag(["a", "b"])), (2, Bag(["a"])))

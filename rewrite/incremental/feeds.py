@@ -1,10 +1,10 @@
 """The rows from which the components of a stage are computed, and the share of each row in each component.
 
-*Equation*: `h` of a single row is its share, and `h(A ⊎ B) = h(A) ⊕ h(B)`. So a component over a group s, `e(s)`, gets
-of a row x the share `e({x})`, and one over the two groups of a coGroup, `e(xs, ys)`, of a row of their join the share
-`e({x}, {y})`.
+*Equation*: `h` of a single row is its share, and `h(A ⊎ B) = h(A) ⊕ h(B)`. So a row x adds the share `e({x})` to a
+component `e(s)` over a group s, and a row (x, y) of the join of a coGroup's two groups adds `e({x}, {y})` to a
+component `e(xs, ys)`.
 
-*Requires*: a component merges in each group that it uses, the other unchanged, which `split` has seen to.
+*Requires*: a component merges in each group that it uses, the other unchanged, which `split` ensures.
 
 *Source*: [MRQL] §8.1 (what a batch merges), [DBSP] Thm 3.4 (rows that are linear in each input), [CU] §3.
 """
@@ -40,7 +40,7 @@ from mrql.rewrite.plan.plan import Feed
 
 
 class Feeds:
-    """Makes the feeds of stages; the names that it takes are new."""
+    """Makes the feeds of stages, with fresh names."""
 
     def __init__(self, names: Names, multilinear: Callable[[Term], Multilinear]) -> None:
         self.names = names
@@ -48,12 +48,12 @@ class Feeds:
         """Separates rows into their inputs and what joins them."""
 
     def of_bag(self, h: Term) -> Feed:
-        """Each element of a bag, as itself."""
+        """The feed of a bag: the share of each element is the element itself."""
         x = PVar(self.names.fresh("x"), element_type(h))
         return self._feed(_under_unit(h, x), PTuple(()), x, [(0, Single(var_of(x)))])
 
     def of_total(self, h: Reduce) -> tuple[Feed, ...]:
-        """Each element of what is reduced, a feed for each part of a union."""
+        """The feeds of a total: the elements of the reduced bag, one feed for each part of a union."""
         return tuple(self._of_part(h, part) for part in summands(h.source))
 
     def _of_part(self, h: Reduce, part: Term) -> Feed:
@@ -63,7 +63,8 @@ class Feeds:
     def of_groups(self, h: CMap, ranged: int | None) -> tuple[Feed, ...]:
         """The rows from which the components of a keyed `h` are computed.
 
-        `ranged` is the group that the function ranges over: a key without elements there has no answer.
+        `ranged` is the index of the group that the function ranges over, if any: a key without elements in it has no
+        answer.
         """
         key, groups, stored = function_parts(h)
         assert isinstance(stored, Single)
@@ -110,7 +111,7 @@ class Feeds:
     def _of_join(
         self, key: Pattern, groups: tuple[PVar, PVar], parts: list[tuple[int, Term]], left: Term, right: Term
     ) -> Feed:
-        """The rows of a join: each element of the left group with each of the right one."""
+        """The feed of a join: each element of the left group with each of the right one."""
         xs, ys = groups
         x = PVar(self.names.fresh("x"), element_type(var_of(xs)))
         y = PVar(self.names.fresh("y"), element_type(var_of(ys)))
@@ -131,7 +132,7 @@ def _values(value: Term) -> list[tuple[int, Term]]:
 
 
 def ranged_over(body: Term, groups: Pattern) -> int | None:
-    """Which of two groups a function is a cMap over, if one: where that is empty, it gives nothing."""
+    """The index of the group that a function is a cMap over, if any: where that group is empty, so is the result."""
     match body, groups:
         case CMap(_, Var(name, _)), PTuple((PVar(xs, _), PVar(ys, _))):
             return {xs: 0, ys: 1}.get(name)

@@ -8,14 +8,14 @@
 
 and a query with results v becomes one with results `(θ, v)`.
 
-*Requires*: the normal form of [MRQL] Def. 2. A part that is not of that form (a union, a static table) starts with
+*Requires*: the normal form of [MRQL] Def. 2. A part that is not of that form (a union, a static table) has the lineage
 `()`, like a stream.
 
-*Deviation*: `mix` (8e) drops a join key whose other side is empty, and meets each left lineage with each right one.
-Both are right only where the function above joins the sides element by element, and is stored as that join. Where it
-uses a side as a whole (an aggregate of the partners, an outer join), or reads another stream, so that the sides are
-stored and not the join, we keep the coGroup as it is, and its sides start with `()`; otherwise an element without
-partner would be lost, and a side counted once for each lineage of the other one.
+*Deviation*: `mix` (8e) drops a join key that one side does not have, and combines each left lineage with each right
+one. Both are correct only where the function above joins the sides element by element, and that join is stored. Where
+it uses a side as a whole (an aggregate of the partners, an outer join), or reads another source, so that the sides are
+stored and not the join, we keep the coGroup as it is, and its sides have the lineage `()`; otherwise an element without
+a partner would be lost, and a side counted once for each lineage of the other one.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class _Annotator:
                 return CMap(Lambda(b, Single(Tup((UNIT, var_of(b))))), term)
 
     def _carried(self, term: Reduce, pairs: Term) -> Term:
-        """The elements taken into the carrier: `reduce(⇑⊕, X)` merges what is in the carrier already."""
+        """The pairs with each value taken into the carrier of `⊕`: `reduce(⇑⊕, X)` merges values that are in it
+        already."""
         key_type, value_type = pair_type(pairs)
         theta, v = PVar("θ", key_type), PVar(self.names.fresh("v"), value_type)
         value = Reduce(term.monoid, Single(var_of(v)))

@@ -1,7 +1,7 @@
-"""Lineage that the answer only drops, and then merges again, is dropped before it is stored.
+"""Lineage that the answer would only drop, and merge over, is dropped before the state is stored.
 
-*Equation*: T removes the lineage below the outermost key ([MRQL] Def. 4), and the answer merges what then has equal
-keys:
+*Equation*: T removes the lineage below the outermost key ([MRQL] Def. 4), and the answer merges the values whose keys
+are then equal:
 
     reduce(⇑⊗, T(h)) = h',    h' = h with every key (k, θ) replaced by k
 

@@ -8,11 +8,12 @@
 The outer cMap keeps the lineage: it is a kMap, and part of the answer. We generalise it to a function that may return
 any bag, so that a `having` or a nested select over the group is split in the same way.
 
-What e evaluates under a condition only, or for the elements of another group, is computed for all groups. There the
-parts of an aggregation of what may leave its range are those of `guarded_aggregates.py`; f fails where e does.
+A part that e evaluates only under a condition, or only for the elements of another group, is computed for all groups.
+If it is an aggregation whose elements may leave their range, its parts are those of `guarded_aggregates.py`; f fails
+where e does.
 
 *Requires*: a candidate names no variable bound in e, and no stream; it merges with `⊎` or a monoid on basic values in
-each group that it uses, the others invariant. What e evaluates under a condition only, and what may fail, is no
+each group that it uses, the others invariant. A term that may fail, and that e evaluates only under a condition, is no
 candidate: each `ei` is computed for all groups.
 
 *Source*: [MRQL] §9.
@@ -49,8 +50,8 @@ def split(
 ) -> tuple[tuple[Part, ...], Term]:
     """The parts `e1, …, en` of a function of `groups`, and `f` over their variables.
 
-    With `one_group`, a part may use one of the groups only. Where the groups may lose elements again (`shrinks`), a
-    part merges with a monoid that has inverses; of a minimum the values themselves are what merges.
+    With `one_group`, a part may use only one of the groups. Where the groups may lose elements (`shrinks`), a part
+    merges with a monoid that has inverses; for a minimum, the part is the bag of the values.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -74,8 +75,8 @@ class _Splitter:
         self.parts: list[Part] = []
 
     def visit(self, term: Term, local: frozenset[str], is_guarded: bool) -> Term:
-        """The term over the parts; what is guarded is evaluated under a condition only, or for the elements of what may
-        be empty."""
+        """The term over the parts; a guarded term is evaluated only under a condition, or for the elements of a bag
+        that may be empty."""
         monoid = None if is_guarded and fails_in_spite_of_guards(term) else self.merges(term, local)
         if monoid is not None:
             if not (is_guarded and computes_out_of_range(term)):
@@ -91,7 +92,8 @@ class _Splitter:
         return with_children(term, tuple(visited))
 
     def where_asked(self, attempt: AttemptedAggregate, monoid: Aggregate | BagUnion) -> Term:
-        """An aggregation that is an error where it is evaluated, and not where its parts are kept."""
+        """An aggregation over its parts, whose overflow is an error where it is evaluated, not where the parts are
+        kept."""
         total = self.part(attempt.total, monoid).var
         missing = None if attempt.missing is None else self.part(attempt.missing, SUM).var
         return attempt.where_asked(total, missing)
@@ -112,7 +114,7 @@ class _Splitter:
         return monoid
 
     def part(self, term: Term, monoid: Aggregate | BagUnion) -> Part:
-        """The part for a term, the same one for terms that differ in bound names only."""
+        """The part for a term; terms that differ only in bound names share one."""
         for known in self.parts:
             if alpha_equal(known.term, term):
                 return known

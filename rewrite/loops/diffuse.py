@@ -1,25 +1,25 @@
-"""A loop whose value is carried over from batch to batch: a change spreads from where it begins, as far as it matters.
+"""A loop whose value is carried over from batch to batch: a change is propagated through the steps while it matters.
 
 *Equation*: for  repeat(λx. f(x, S), n, g(S))  with f = a ∘ h, and a stream C in the place of x,
 
     T = h(C, S),     value = a(T) = f(C, S)
 
-are stages and an answer like any others. A batch ΔS is merged into T; then, step by step, what differs between the
+are stages and an answer like any others. A batch ΔS is merged into T; then, step by step, the difference between the
 value and C is fed back,
 
     C ← C ⊎ Δ,     T ← T ⊗ (the change of h(C, S) for Δ),     Δ = the part of  f(C, S) − C  that matters,
 
-until nothing matters any more, or n steps are taken. An element that differs from the one it had by no more than a
-threshold does not matter: it is kept back until it does. What is left of `f(C, S) − C` is the *residual*: the value is
-one whole step away from C, which differs from it by no more than that.
+until no difference matters, or n steps are taken. An element that differs from the one it replaces by no more than a
+threshold does not matter: it is held back until it does. The rest of `f(C, S) − C` is the *residual*: the value is one
+whole step from C, and C differs from it by no more than the residual.
 
-C begins with g(S); elements of g(S) that are new later are added where C has none like them.
+C begins with g(S); elements that are added to g(S) later are added to C where it has none like them.
 
-*Requires*: that the step leads to the same value whatever it begins with, or near to it, as that of a contraction does;
-a step that keeps what it had would keep also what has been deleted. That the loop carries bags.
+*Requires*: the step leads to the same value, or close to it, whatever it begins with, as a contraction does; a step
+that keeps its input would also keep what has been deleted. The loop carries bags.
 
 *Source*: [MRQL] §2 (Iteration), §8.2 Def. 5 (diffusion). There T ⊗̂ h(ΔX, ΔS) is merged with T once more at the end, so
-that what T had counts twice, and points once assigned to a centroid stay with it; here T is h(C, S) at all times.
+that the old T counts twice, and points once assigned to a centroid stay with it; here T is h(C, S) at all times.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ class CarriedBag:
     """A bag that a loop carries from batch to batch."""
 
     fed: Stream
-    """C: what the step reads."""
+    """C: the stream that the step reads."""
     value: Term
     """f(C, S)."""
     start: Term
     """g(S)."""
     read: Stream
-    """What the query reads in the place of the value."""
+    """The stream that replaces the value in the query."""
 
 
 @attrs.frozen
 class Diffused:
-    """A loop as its step over what it had."""
+    """A loop as its step over streams that hold its previous value."""
 
     loop: Repeat
     parts: tuple[CarriedBag, ...]
-    """For each bag that it carries."""
+    """One for each bag that the loop carries."""
     value: Term
-    """What stands for the loop in the query."""
+    """The term that replaces the loop in the query."""
 
     @property
     def name(self) -> str:
-        """The streams that the step reads."""
+        """The names of the streams that the step reads."""
         return ", ".join(part.fed.name for part in self.parts)
 
     @property
@@ -71,7 +71,7 @@ class Diffused:
         return tuple(term for part in self.parts for term in (part.value, part.start))
 
     def with_terms(self, run: Callable[[Term], Term]) -> Diffused:
-        """The same with its terms rewritten."""
+        """The same loop with `run` applied to its terms."""
         parts = (attrs.evolve(part, value=run(part.value), start=run(part.start)) for part in self.parts)
         return attrs.evolve(self, parts=tuple(parts))
 
@@ -96,12 +96,12 @@ def diffuse_obstacle(loop: Repeat) -> str | None:
 
 
 def diffuse(loop: Repeat, names: Names) -> Diffused:
-    """The loop as its step over streams in the place of what it carries.
+    """The loop as its step over streams that replace the bags it carries.
 
     Raises: Unfit when its value cannot be carried over.
 
-    Flags beside the elements, which say whether the loop goes on, are not carried over: how much an element has
-    changed says that.
+    Flags beside the elements, which say whether the loop continues, are not carried over: it continues while elements
+    change by enough.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -129,7 +129,7 @@ def diffuse(loop: Repeat, names: Names) -> Diffused:
 
 
 def _has_flags(loop: Repeat) -> bool:
-    """Whether each element has a flag beside it, and the condition reads nothing else."""
+    """Whether the loop carries one bag of pairs of an element and a flag."""
     match loop.function.param:
         case PVar(_, ty.BagType(ty.TupleType((_, ty.BOOL)))):
             return True
@@ -158,7 +158,7 @@ def _without_flags(bag: Term, names: Names) -> Term:
 
 
 def _made(pattern: Pattern, parts: Iterator[Term]) -> Term:
-    """The term for what a pattern matches."""
+    """The term with the shape of a pattern, over the given parts."""
     match pattern:
         case PTuple(items):
             return Tup(tuple(_made(item, parts) for item in items))

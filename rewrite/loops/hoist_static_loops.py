@@ -20,8 +20,8 @@ from mrql.algebra.terms import Repeat, Stream, Term
 
 
 def hoist_static_loops(term: Term, taken: Set[str] = frozenset()) -> tuple[Term, tuple[tuple[str, Term], ...]]:
-    """The term with its loops over static tables as static tables, which have none of the taken names, and what these
-    hold.
+    """The term with each loop over static tables replaced by a static table with a name that is not `taken`, and these
+    loops by the names of their tables.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show

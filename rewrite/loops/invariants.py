@@ -1,12 +1,12 @@
-"""What is the same in all steps of a loop is computed once, before it.
+"""Parts that are the same in all steps of a loop are computed once, before it.
 
 *Equation*: where c names nothing that the loop binds,
 
     repeat(λx. e[c], n, a)   →   let y = c in repeat(λx. e[y], n, a)
 
-*Requires*: that c is worth it, which whoever runs the loop decides.
+*Requires*: it is worthwhile to move c, which the caller decides.
 
-*Source*: loop-invariant code motion, as compilers have it.
+*Source*: loop-invariant code motion, as in compilers.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from mrql.algebra.terms import Repeat, Term, Var
 
 
 def invariants(loop: Repeat, names: Names, is_worthwhile: Callable[[Term], bool]) -> tuple[Repeat, dict[str, Term]]:
-    """The loop with the largest parts of its step that do not depend on it as variables, and what these stand for.
+    """The loop with the largest invariant parts of its step replaced by variables, and the terms of these variables.
 
-    A part that `is_worthwhile` is taken out; it uses no variable that is bound in the loop.
+    A part is moved if it uses no variable that is bound in the loop, and `is_worthwhile` holds for it.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show

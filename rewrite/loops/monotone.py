@@ -1,15 +1,15 @@
-"""Whether the step of a loop only adds, so that what it has found stays found: is the loop a fixpoint?
+"""Whether the step of a loop only adds, so that what it has found stays found, and the loop is a fixpoint.
 
-A step only adds if it is a group by over a union of what it had and of rows that are made of it, each linear in what it
-had; if of a group it keeps what is equal, or the least or the greatest value; and if more, or a better value, never
-leads to less or to a worse one.
+A step only adds if it is a group by over a union of its input and of rows derived from it, each linear in the input; if
+it keeps only the key of a group, or its least or greatest value; and if more elements, or a better value, never lead to
+fewer elements or a worse value.
 
-*Requires*: the step reads what it had in no condition, no aggregation and no other loop; and where a value is kept by
-key, whether there is a row and of which key does not depend on that value, and a better one leads to no worse ones:
-sums of numbers do, products and strings do not. A sum that may be -∞ + ∞ is no number then, which is more than all, and
-does so only where each value is followed that the step reads: where it reads one fact for a row, and of the values that
-the loop begins with all of a key. The value is no tuple and no document: of two of them with missing parts the order
-says which is less, and no comparison does.
+*Requires*: the step reads its input in no condition, no aggregation and no other loop. Where a value is kept by key,
+neither the existence nor the key of a row depends on that value, and a better value leads to no worse one: this holds
+for sums of numbers, not for products and strings. A sum -∞ + ∞ is NaN, which is greater than all numbers; where a sum
+may be that, this holds only if every value that the step reads is followed: if it reads one fact for a row, and all
+values of a key that the loop begins with. The value is no tuple and no document: of two of them with missing parts the
+order says which is less, and no comparison does.
 
 *Source*: [DBSP] §5 (recursion is monotone where it is to be exact).
 """
@@ -60,12 +60,12 @@ from mrql.rewrite.plan.loop_strategy import Unfit
 
 
 class NotAdding(Unfit):
-    """Says why the step of a loop is not known to only add."""
+    """The step of a loop is not known to only add; the message says why."""
 
 
 @attrs.frozen
 class Read:
-    """A fact that is read: its time, and the value that it has beside its key, if any."""
+    """A fact that is read: its time, and its value beside the key, if any."""
 
     time: Term
     value: Term | None
@@ -74,7 +74,7 @@ class Read:
 class AddingStep:
     """The step of a loop, as `cMap(λ(k, s). {R(k, ⊕s)}, groupBy(rows))`.
 
-    Raises: NotAdding when it is not of that form, or does not keep what it had.
+    Raises: NotAdding when it is not of that form, or does not keep its input.
     """
 
     def __init__(self, loop: Repeat, x: PVar, names: Names) -> None:
@@ -95,12 +95,13 @@ class AddingStep:
 
     @property
     def item(self) -> ty.Type:
-        """What it carries a bag of."""
+        """The type of the elements of the bag that the loop carries."""
         assert isinstance(self.x.type, ty.BagType)
         return self.x.type.item
 
     def _kept(self) -> tuple[Monoid | None, Reduce | None]:
-        """Which of the values of a group is kept, and the term for it; None where all of a group is equal."""
+        """The monoid that says which value of a group is kept, and the term for that value; None where only the key is
+        used."""
         groups = bound_names(self.group) & free_vars(self.result)
         if not groups:
             return None, None
@@ -117,7 +118,7 @@ class AddingStep:
                 raise NotAdding("its step makes more of a group than its least or its greatest value")
 
     def made(self, key: Term, value: Term | None) -> Term:
-        """What a step gives for a key and the value that is kept."""
+        """The element that a step makes of a key and the value that is kept."""
         result = self.result if self.best is None or value is None else _replaced(self.result, self.best, value)
         return normalize(Let(self.key, key, result))
 
@@ -131,7 +132,7 @@ class AddingStep:
                 return element
 
     def value_of(self, item: Term) -> Term:
-        """The value that an element of x has beside its key."""
+        """The value of an element of x beside its key."""
         match self.carried:
             case CMap(Lambda(param, Single(Tup((_, element)))), _):
                 return normalize(Let(param, item, self.value(element)))
@@ -139,7 +140,7 @@ class AddingStep:
                 raise NotAdding("its step does not keep what it had")
 
     def _is_carried(self, row: Term) -> bool:
-        """Whether rows are the elements of x, so that a step that sees nothing else gives x back; and whether what a
+        """Whether rows are the elements of x, so that a step over these alone returns x; and whether the element that a
         step makes of a key has that key, so that no two of its elements are equal."""
         match row:
             case CMap(Lambda(param, Single(Tup((key, element)))), Var(name)) if name == self.x.name:
@@ -154,7 +155,10 @@ class AddingStep:
                 return False
 
     def independent(self, term: Term, read: tuple[Read, ...] | None) -> None:
-        """What says whether there is a row, and of which key, depends on facts through their keys alone."""
+        """Checks a term that decides whether there is a row, or its key: it may depend only on the keys of facts.
+
+        Raises: NotAdding when it depends on more.
+        """
         if self.x.name in free_vars(term):
             raise NotAdding("a condition, a nested select, a group or a loop in its step reads the bag that it carries")
         if any(fact.value is not None and _reads(term, fact.value) for fact in read or ()):
@@ -162,13 +166,13 @@ class AddingStep:
 
 
 SCALAR = (*ty.BINARY, ty.BOOL, ty.STRING, ty.DATE, ty.TIMESTAMP, ty.BYTES)
-"""The types whose values are there as a whole or not at all."""
+"""The types whose values are present or missing as a whole."""
 
 
 def limit_of(loop: Repeat) -> int | None:
-    """The number of steps that the query gives, if it gives one.
+    """The largest number of steps, if the query gives one.
 
-    Raises: NotAdding when the data say how many there are.
+    Raises: NotAdding when it is not a positive number in the query.
     """
     match loop.limit:
         case None:
@@ -192,13 +196,13 @@ def _replaced(term: Term, part: Term, by: Term) -> Term:
 
 
 def _reads(term: Term, value: Term) -> bool:
-    """Whether a term reads a value, a part of it, or something that it is a part of."""
+    """Whether a term reads a value, a part of it, or something that contains it."""
     ours, theirs = list(_paths(term)), list(_paths(value))
     return any(a[: len(b)] == b[: len(a)] for a in ours for b in theirs)
 
 
 def _paths(term: Term) -> Iterator[tuple[str | int, ...]]:
-    """What a term reads: variables, each with the way to the part of it that is read."""
+    """The variables that a term reads, each with the path to the part that is read."""
     steps: list[str | int] = []
     part = term
     while isinstance(part, Nth | Get):
@@ -212,7 +216,7 @@ def _paths(term: Term) -> Iterator[tuple[str | int, ...]]:
 
 
 def grows_with(term: Term, values: Sequence[Term]) -> bool:
-    """Whether a term is no less where one of some values is no less."""
+    """Whether a term does not decrease where one of the values increases."""
     if term in values or not any(_reads(term, value) for value in values):
         return True
     match term:
@@ -227,7 +231,7 @@ def grows_with(term: Term, values: Sequence[Term]) -> bool:
 
 
 def may_be_no_number(term: Term, values: Sequence[Term]) -> bool:
-    """Whether a term, which grows with some values, may be -∞ + ∞ for one of them."""
+    """Whether a term that grows with the values may be -∞ + ∞ for some of them."""
     if term in values or not any(_reads(term, value) for value in values):
         return False
     match term:
@@ -239,7 +243,7 @@ def may_be_no_number(term: Term, values: Sequence[Term]) -> bool:
 
 
 def is_finite(term: Term) -> bool:
-    """Whether a number is neither infinite nor none, whatever the data."""
+    """Whether a number is neither infinite nor NaN, whatever the data."""
     match term:
         case Lit(float() as value):
             return math.isfinite(value)

@@ -1,10 +1,10 @@
-"""The step of a loop is a query over what the loop carries: all passes run in it.
+"""Runs passes in the steps of loops: a step is a query over what the loop carries.
 
 *Equation*: with X a source in the place of each bag that a loop carries, and e → e' the passes,
 
     repeat(λx. e, n, a)   →   repeat(λx. e'[x/X], n, a),     where e[X/x] → e'
 
-and likewise for the body of a `let` that names the value of a loop, which is computed once. A tuple with bags in it is
+and likewise for the body of a `let` whose value has a loop in it, and is computed once. A tuple with bags in it is
 carried part by part.
 
 *Requires*: nothing; X is a name that no source and no variable has.
@@ -36,7 +36,7 @@ Rewrite = Callable[[Term], Term]
 
 
 def rewrite_steps(term: Term, run: Rewrite) -> Term:
-    """The term with `run` applied inside its loops, to the steps by themselves.
+    """The term with `run` applied to the steps of its loops.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -64,13 +64,13 @@ def has_loop(term: Term) -> bool:
 
 
 def _rewritten(pattern: Pattern, body: Term, run: Rewrite) -> tuple[Pattern, Term]:
-    """A body over the variables of a pattern, rewritten as one over sources."""
+    """A pattern and a body over its variables, rewritten with sources in the place of its bags."""
     names = Names({*taken_names(body)})
     pattern, parts = _by_part(pattern, names)
     body = substitute(body, parts)
     sources = {v.name: Stream(names.fresh(v.name), v.type) for v in pattern_vars(pattern) if _is_bag(v.type)}
     rewritten = run(substitute(body, sources))
-    # The passes took names of their own for what they bind.
+    # The passes may have bound variables with these names.
     taken = Names({*taken_names(rewritten), *(v.name for v in pattern_vars(pattern))})
     renaming = {name: taken.fresh(name) for name in sources}
     closed = substitute_streams(rewritten, {s.name: Var(renaming[name], s.type) for name, s in sources.items()})
@@ -78,7 +78,7 @@ def _rewritten(pattern: Pattern, body: Term, run: Rewrite) -> tuple[Pattern, Ter
 
 
 def _by_part(pattern: Pattern, names: Names) -> tuple[Pattern, dict[str, Term]]:
-    """The pattern with a variable for each part of a tuple with bags in it, and what stands for the tuples."""
+    """The pattern with a variable for each part of a tuple with collections in it, and the terms for these tuples."""
     match pattern:
         case PVar(name, ty.TupleType(items) as t) if any(map(ty.has_collection, items)):
             inner, whole = _part_variables(name, t, names)
@@ -103,7 +103,7 @@ def _is_bag(t: ty.Type) -> bool:
 
 
 def carried(param: Pattern, names: Names) -> tuple[tuple[PVar, ...], Pattern]:
-    """The variables of a loop, with one for each part that its pattern leaves without a name; and that pattern."""
+    """The variables of a loop's pattern, with a fresh one for each `_`, and the pattern with these."""
     match param:
         case PVar():
             return (param,), param

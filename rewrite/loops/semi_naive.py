@@ -1,17 +1,17 @@
-"""A loop whose step only adds: what it has found is kept, each fact with the step at which it is first known.
+"""A loop whose step only adds, as a fixpoint: each fact that it finds is kept with the step at which it is first known.
 
-*Equation*: a loop  repeat(λx. g(x ⊎ f(x)), none, e)  ends with the least x that is g(e ⊎ f(x)), where g keeps of equal
-elements one, or of the values of a key the least or the greatest, and f is linear in each of its x. In the place of x
-stands a stream F of facts with times, which is defined by itself:
+*Equation*: a loop  repeat(λx. g(x ⊎ f(x)), none, e)  ends with the least x that is g(e ⊎ f(x)), where g keeps one of
+equal elements, or the least or the greatest of the values of a key, and f is linear in each occurrence of x. We replace
+x by a stream F of facts with times, which is defined recursively:
 
     F = facts(e @ 0 ⊎ f'(F)),     f'(F) = {(r, 1 + max(i1, …, in)) | (r, (i1, …, in)) ∈ f(F)}
 
-where a fact is kept at a time if none of the facts before it says as much. Then x = {e | (e, i) ∈ F}, and with the
-limit n, the same of the facts with i ≤ n.
+where a fact is kept at a time if no earlier fact is as good. Then x = {e | (e, i) ∈ F}, and with the limit n, the same
+over the facts with i ≤ n.
 
-A change goes from F to f'(F) and back, the earliest times first. What the facts of a time are depends on those of
-earlier times alone: so a fact that was found through itself is withdrawn with the one that it was found from before
-anything is made of it, and deletions are exact.
+A change goes from F to f'(F) and back, the earliest times first. The facts of a time depend only on those of earlier
+times: so a fact that was derived from itself is retracted with the fact that it came from, before anything is derived
+from it, and deletions are exact.
 
 *Requires*: the step of the loop only adds (`monotone.py`).
 
@@ -72,7 +72,7 @@ TRUE, FALSE = Lit(True, ty.BOOL), Lit(False, ty.BOOL)
 
 @attrs.frozen
 class Fixpoint:
-    """A loop as a stream that is defined by itself: `facts` is a term over it, and so is the `value` of the loop."""
+    """A loop as a stream defined recursively: `facts` is a term over the stream, and so is the `value` of the loop."""
 
     name: str
     facts: Term
@@ -88,14 +88,14 @@ class Fixpoint:
         return (self.facts,)
 
     def with_terms(self, run: Callable[[Term], Term]) -> Fixpoint:
-        """The same with its facts rewritten."""
+        """The same fixpoint with `run` applied to its facts."""
         return attrs.evolve(self, facts=run(self.facts))
 
 
 def fixpoint(loop: Repeat, names: Names) -> Fixpoint:
     """The loop as a fixpoint.
 
-    Raises: NotAdding when its step is not known to only add.
+    Raises: NotAdding when the loop is not known to be one.
     """
     names.taken |= all_names(loop)
     limit = limit_of(loop)
@@ -108,14 +108,14 @@ def fixpoint(loop: Repeat, names: Names) -> Fixpoint:
 
 
 class _Facts:
-    """What a loop finds, each fact with the step at which it is first known."""
+    """The facts that a loop finds, each with the step at which it is first known."""
 
     def __init__(self, loop: Repeat, step: AddingStep, limit: int | None) -> None:
         self.loop, self.step, self.limit = loop, step, limit
         self.x, self.names = step.x, step.names
         self.stream = Stream(self.names.fresh("F"), ty.BagType(ty.TupleType((step.item, ty.LONG))))
         self.follows_all = False
-        """Whether of the values of a key that the loop begins with each is followed, and not the best alone."""
+        """Whether all values of a key that the loop begins with are followed, and not only the best one."""
 
     def fixpoint(self) -> Fixpoint:
         rows = self._timed(substitute(self.step.carried, {self.x.name: self.loop.source}), None)
@@ -127,13 +127,13 @@ class _Facts:
     # --- rows with times ----------------------------------------------------------------------
 
     def _timed(self, row: Term, read: tuple[Read, ...] | None) -> Term:
-        """Rows with their time, which is one more than that of the latest fact that they are made of; `read` has the
-        facts whose variables are in scope, None for the rows that the loop begins with."""
+        """Rows with their time, which is one more than that of the latest fact that they are derived from; `read` has
+        the facts whose variables are in scope, and is None for the rows that the loop begins with."""
         match row:
             case CMap(Lambda(param, body), Var(name, _)) if name == self.x.name and read is not None:
                 fact, pattern, body = self._fact(param, body)
                 inner = self._timed(body, (*read, fact))
-                if self.limit is not None:  # what the last step gives is read by no step
+                if self.limit is not None:  # no step reads the result of the last one
                     goes_on = Prim(LT, (fact.time, Lit(self.limit, ty.LONG)))
                     inner = _distributed(If(goes_on, inner, Empty(inner.type)))
                 return _distributed(CMap(Lambda(pattern, inner), self.stream, span=row.span))
@@ -159,7 +159,7 @@ class _Facts:
                 raise NotAdding("its step is no union of selects")
 
     def _fact(self, param: Pattern, body: Term) -> tuple[Read, Pattern, Term]:
-        """A fact that is read as an element of x was, its pattern, and what is made of it."""
+        """A fact that is read as an element of x, the pattern that binds it, and the body over it."""
         parts = {v.name: _apart(v) for v in pattern_vars(param)}
         pattern, whole = pattern_term(param, self.names)
         t = PVar(self.names.fresh("t"), ty.LONG)
@@ -167,7 +167,7 @@ class _Facts:
         return Read(var_of(t), value), PTuple((pattern, t)), normalize(substitute(body, parts))
 
     def _stamped(self, key: Term, element: Term, read: tuple[Read, ...] | None) -> Term:
-        """The time of a row of a key, beside the value of its element, if it has one."""
+        """The time of a row, beside the value of its element if the loop keeps one by key."""
         time = ZERO if read is None else Prim(PLUS, (ONE, _latest([fact.time for fact in read])))
         self.step.independent(key, read)
         if self.step.best is None:
@@ -194,7 +194,7 @@ class _Facts:
         return CMap(Lambda(PTuple((k, s)), body), GroupBy(rows))
 
     def _first(self, key: Term, times: Term) -> Term:
-        """The first time of a key."""
+        """The fact of a key, at its first time."""
         first = Reduce(MIN, times)
         fact: Term = Single(Tup((self.step.made(key, None), first)))
         if self.limit is None:
@@ -202,7 +202,7 @@ class _Facts:
         return If(Prim(LE, (first, Lit(self.limit, ty.LONG))), fact, Empty(fact.type))
 
     def _improvements(self, key: Term, values: Term, value_type: ty.Type) -> Term:
-        """The best value at each time at which it is better than all before it."""
+        """The facts of a key: its best value at each time at which it is better than all earlier ones."""
         assert isinstance(value_type, ty.TupleType)
         assert self.step.monoid is not None
         kept, time = value_type.items
@@ -212,7 +212,7 @@ class _Facts:
         at, vs, m = PVar(fresh("t"), time), PVar(fresh("vs"), ty.BagType(kept)), PVar(fresh("m"), kept)
         u, j = PVar(fresh("u"), kept), PVar(fresh("j"), time)
         as_good = Prim(LE if self.step.monoid == MIN else GE, (var_of(u), var_of(m)))
-        # Of nulls alone the least is null; beside anything else they do not count.
+        # The least of nulls alone is null; beside other values, nulls do not count.
         says_as_much = If(Prim(IS_NULL, (var_of(m),)), TRUE, If(Prim(IS_NULL, (var_of(u),)), FALSE, as_good))
         better = Prim(NOT, (Prim(AND, (Prim(LT, (var_of(j), var_of(at))), says_as_much)),))
         is_fact: Term = Reduce(ALL, CMap(Lambda(PTuple((u, j)), Single(better)), values))
@@ -229,7 +229,8 @@ class _Facts:
     # --- the value ----------------------------------------------------------------------------
 
     def _result(self) -> Term:
-        """The value of the loop over its facts: the step, of which every fact is carried on."""
+        """The value of the loop over its facts: their elements, or, where values are kept by key, the step over these
+        alone."""
         t = PVar(self.names.fresh("t"), ty.LONG)
         e = PVar(self.names.fresh("e"), self.step.item)
         elements = CMap(Lambda(PTuple((e, t)), Single(var_of(e))), self.stream)
@@ -252,7 +253,8 @@ def _apart(v: PVar) -> Term:
 
 
 def _distributed(row: Term) -> Term:
-    """A union below a cMap, a condition or a let, above it: each part of a join is to be a join of its own."""
+    """Moves a union below a cMap, a condition or a let above it, so that each of its parts becomes a join of its
+    own."""
     sides: tuple[Term, Term]
     match row:
         case CMap(Lambda(param, Union(left, right)), source):

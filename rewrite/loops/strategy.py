@@ -1,7 +1,7 @@
-"""The ways in which the loops of a query over streams are kept up to date, and the choice of one for each.
+"""The strategies for keeping loops over streams up to date, and the choice of one for each loop.
 
-*Source*: [MRQL] §2 (Iteration), §8.2, has one way for all loops, which is approximate, as `diffuse` is. The others are
-exact.
+*Source*: [MRQL] §2 (Iteration), §8.2, has one strategy for all loops, which is approximate, as `diffuse` is. The others
+are exact.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ AROUND = "a condition or a group in its step is a stage of its own, which reads 
 
 @attrs.frozen
 class LoopChoices:
-    """A query with streams in the place of the loops that are fixpoints, or are carried over."""
+    """A query in which streams replace the loops that are fixpoints, or are carried over."""
 
     term: Term
     opened: tuple[Fixpoint | Diffused, ...]
-    """Each reads those before it."""
+    """The replaced loops; each may read those before it."""
     chosen: tuple[Chosen, ...]
 
 
@@ -41,12 +41,12 @@ def choose(
     strategy: LoopStrategy,
     around: Sequence[Repeat] = (),
 ) -> LoopChoices:
-    """The way for each loop over streams, but for those that a row, a group or another loop begins anew: the first of
-    the `rules` that the `way` that is asked for allows, and that fits.
+    """The strategy for each loop over streams, except those that depend on a row, a group or another loop: the first of
+    the `rules` that the requested `strategy` allows, and that is applicable.
 
-    Those in `around` are no fixpoints: what their steps find would come back to them by way of other stages.
+    Those in `around` cannot be fixpoints: what their steps find would come back to them through other stages.
 
-    Raises: UserError when the way that is asked for is not there for a loop.
+    Raises: UserError when the requested strategy is not possible for a loop.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.rewrite.pipeline import LOOPS
@@ -69,7 +69,7 @@ _ALLOWED = {
     LoopStrategy.DIFFUSE: (LoopStrategy.FIXPOINT, LoopStrategy.DIFFUSE),
     **{strategy: (strategy,) for strategy in (LoopStrategy.FIXPOINT, LoopStrategy.EXACT, LoopStrategy.RECOMPUTE)},
 }
-"""The ways that a loop may take, by what is asked for; which of them comes first the rules say, by their order."""
+"""The strategies that a loop may take, by the requested one; the order of the rules says which comes first."""
 
 _HOW = {
     LoopStrategy.FIXPOINT: "as a fixpoint",
@@ -80,7 +80,7 @@ _HOW = {
 
 @attrs.define
 class _Choice:
-    """What is chosen for the loops of a term."""
+    """Chooses a strategy for each loop of a term."""
 
     rules: Mapping[LoopStrategy, AnyPass]
     steps: Steps
@@ -99,7 +99,7 @@ class _Choice:
         return self.loop(part) if known is None else known.value
 
     def loop(self, loop: Repeat) -> Term:
-        """What stands in the place of a loop: the first of the ways that is allowed and fits."""
+        """The term that replaces a loop, by the first strategy that is allowed and applicable."""
         unfit: list[str] = []
         for strategy in (strategy for strategy in self.rules if strategy in _ALLOWED[self.strategy]):
             try:
@@ -109,9 +109,9 @@ class _Choice:
         raise _refused(loop, _HOW[self.strategy], unfit[-1])
 
     def taken(self, strategy: LoopStrategy, loop: Repeat, unfit: Sequence[str]) -> Term:
-        """The loop in one way, after others that did not fit.
+        """The loop under one strategy; `unfit` has the reasons why others were not applicable.
 
-        Raises: Unfit, which says why, when this one does not, either.
+        Raises: Unfit, with the reason, when this one is not applicable either.
         """
         rule = self.rules[strategy]
         match strategy:
@@ -133,13 +133,13 @@ class _Choice:
                 raise InternalError("loops", "`auto` is no way by itself")
 
     def opened(self, strategy: LoopStrategy, loop: Repeat, found: Fixpoint | Diffused, reason: str) -> Term:
-        """A stream in the place of a loop."""
+        """Records a loop that streams replace, and returns the term in its place."""
         self.found.append((loop, found))
         self.note(strategy, loop, found.value, reason)
         return found.value
 
     def kept(self, strategy: LoopStrategy, loop: Repeat, value: Term, reason: str) -> Term:
-        """A loop in its own place."""
+        """Records a loop that stays in the query, and returns its term."""
         if not any(alpha_equal(known.loop, loop) for known in self.chosen):
             self.note(strategy, loop, value, reason)
         return value
@@ -152,9 +152,9 @@ class _Choice:
 
 
 def _with_known_limit(loop: Repeat) -> Repeat:
-    """The loop with its limit as a number, where no data are in it: one that is made of the arguments of the query.
+    """The loop with its limit as a number, where it depends on no data, but is computed from arguments of the query.
 
-    Raises: UserError when it has no value.
+    Raises: UserError when the limit cannot be evaluated.
     """
     limit = loop.limit
     if isinstance(limit, Lit | None) or free_vars(limit) or any(isinstance(part, Stream) for part in subterms(limit)):

@@ -1,14 +1,14 @@
-"""A loop of so many steps as the steps one after the other, each a part of the query that follows its changes.
+"""A loop with a known number of steps, unrolled: each step is a part of the query that is kept up to date by itself.
 
 *Equation*:
 
     repeat(λx. s, n, e)  =  let x = e in let x = s in … let x = s in x        with n steps
 
-In a plan each value of x but the last is a derived stream: what a batch changes in it is what the next step reads. So a
-batch of changes goes through the steps 1 … n, and each keeps the state that it needs.
+In a plan each value of x but the last is a derived stream, whose changes the next step reads. So a batch of changes
+goes through the steps 1 … n, and each keeps the state that it needs.
 
-With a threshold, what of a value changes by no more than that is kept back from the next step until it has changed by
-more. So each step reads, within the threshold, what the step before has made.
+With a threshold, changes of a value of at most that size are held back from the next step until it has changed by more.
+So each step reads, to within the threshold, the result of the step before.
 
 *Requires*: a limit that is a constant and no condition, since with a condition the number of steps depends on the data;
 and that the loop carries bags, or a tuple of bags.
@@ -26,11 +26,11 @@ from mrql.algebra.terms import Let, Lit, Nth, Pattern, PTuple, PVar, Repeat, Ter
 from mrql.rewrite.normalize.normalize import normalize
 
 UNROLLED_MAX_STEPS = 100
-"""More steps than this are not kept up to date one by one: each has a state."""
+"""The largest number of steps that are kept up to date one by one, as each has a state."""
 
 
 def obstacle(loop: Repeat) -> str | None:
-    """Why the steps of a loop cannot be told one by one, if they cannot.
+    """Why a loop cannot be unrolled, if it cannot.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> sources = {"E": "{long}"}
@@ -55,7 +55,7 @@ def obstacle(loop: Repeat) -> str | None:
 
 
 def unroll(loop: Repeat, passed_on: Callable[[Term], Term]) -> Term:
-    """The value of a loop after its last step; `passed_on` gives what the next step reads in the place of a value.
+    """The value of a loop after its last step; `passed_on` gives the term that the next step reads for a value.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -82,7 +82,7 @@ def carries_bags(param: Pattern) -> bool:
 
 
 def _bound(param: Pattern, value: Term, passed_on: Callable[[Term], Term]) -> dict[str, Term]:
-    """What each variable of a pattern stands for."""
+    """The terms for the variables of a pattern."""
     match param:
         case PVar(name, _):
             return {name: passed_on(value)}
@@ -94,7 +94,7 @@ def _bound(param: Pattern, value: Term, passed_on: Callable[[Term], Term]) -> di
 
 
 def part(value: Term, index: int) -> Term:
-    """The i-th part of a tuple, without what the others need."""
+    """The part of a tuple at an index, without what only the others need."""
     match value:
         case Tup(items):
             return items[index]

@@ -1,33 +1,34 @@
-"""A window over an order becomes an equality of bins.
+"""The condition that a value lies in a window becomes an equality of bins.
 
 *Equation*: where `l ≤ u` are terms over p with `u − l ≤ w`, and `bin(x) = x / w` of whole numbers,
 
     l(p) ≤ r(q) ≤ u(p)  ⇒  bin(r(q)) = bin(u(p))  or  bin(r(q)) = bin(l(p)),  and these are equal or next to each other
 
-as an interval no longer than w meets two bins at most. So in a nested select over the rows of a window each row is in
-its own bin and in the next one, in one of which it is looked for, by an equality that it can be joined by:
+as an interval no longer than w overlaps two bins at most. So in a nested select over the rows of a window, each row is
+put into its own bin and the next one, and looked up in one of them by an equality, which can be a join key:
 
     {h | q ∈ Y, c} = {h | q ∈ Y, k ∈ {bin(r(q)), bin(r(q)) + 1}, k = bin(u(p)), c}
 
-A generator of a join ranges over the bins first, of which there is one where both ends are in it:
+In a join, a generator over the bins of the window comes first, which are one bin where both ends lie in it:
 
     {h | p ∈ X, q ∈ Y, c} = {h | p ∈ X, k ∈ {bin(u(p)), bin(l(p))}, q ∈ Y, bin(r(q)) = k, c}
 
-A range is such a window, too, where each of its numbers is looked up by an equality:
+A range is such a window too, where each of its numbers is looked up by an equality:
 
     {h | n ∈ l(p)..u(p), q ∈ Y, r(q) = n, c} = {h[n := r(q)] | q ∈ Y, l(p) ≤ r(q), r(q) ≤ u(p), c[n := r(q)]}
 
-The conditions of a window may stand behind further generators, as all those of a select do.
+The conditions of a window may come after further generators, as all conditions of a select do.
 
-*Requires*: both ends are the same term but for constants; integers, dates and days, timestamps and seconds, minutes,
-hours or days; no equality links p and q, else they are joined by that. Missing values are in no window, and in no bin.
-The terms without their constants cannot fail, as their bins are computed also where a condition before keeps them out;
-for that the constants are added to the numbers of days and seconds, and not beyond the largest and the least long.
+*Requires*: both ends are the same term up to constants; the types are integers, dates with days, or timestamps with
+seconds, minutes, hours or days; no equality links p and q, as they are joined by that otherwise. Missing values are in
+no window, and in no bin. The terms without their constants cannot fail, as their bins are computed even where an
+earlier condition excludes the row; for the same reason the constants are added to numbers of days and seconds, up to
+the largest or least long.
 
 *Source*: ours; the partitions of a band join (DeWitt, Naughton, Schneider: An Evaluation of Non-Equijoin Algorithms,
 VLDB 1991).
 
-*Does not fire* on windows of doubles, and of one end alone, which may hold any number of rows.
+*Does not fire* on windows of doubles, and on those with one end, which may contain any number of rows.
 """
 
 from __future__ import annotations
@@ -59,15 +60,15 @@ from mrql.rewrite.analysis.join_predicates import guard, link, reads_sources, un
 
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
 SECONDS = {"add_days": DAY, "add_hours": HOUR, "add_minutes": MINUTE, "add_seconds": 1}
-"""The functions that move a timestamp by so many seconds each."""
+"""The functions that move a timestamp, with the seconds of one unit."""
 TIMES = (ty.DATE, ty.TIMESTAMP)
 MIN_LONG, MAX_LONG = INT_RANGES[ty.LONG]
 DAYS = {"add_days": 1, "date_sub": -1}
-"""Those that move a date by a day."""
+"""The functions that move a date, with the days of one unit."""
 
 
 def bin_bands(term: Term) -> Term:
-    """The term with the windows of its joins and nested selects as equalities of bins.
+    """The term with the window conditions of its joins and nested selects as equalities of bins.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -81,8 +82,8 @@ def bin_bands(term: Term) -> Term:
 
 @attrs.frozen
 class Band:
-    """A window: `value` of the inner row lies between `middle + low` and `middle + high`, which are over the outer one.
-    The constants are whole numbers, days or seconds."""
+    """A window: `value`, of the inner row, lies between `middle + low` and `middle + high`, where `middle` is over the
+    outer row. The constants are whole numbers, days or seconds."""
 
     value: Term
     middle: Term
@@ -91,7 +92,7 @@ class Band:
 
     @property
     def bin(self) -> Term:
-        """The number of the bin that the value is in."""
+        """The number of the value's bin."""
         return self._bin(_number(self.value))
 
     @property
@@ -111,12 +112,13 @@ class Band:
         return ListOf((self.bin, Prim(PLUS, (self.bin, Lit(1, ty.LONG)), span=self.value.span)))
 
     def _bin(self, number: Term) -> Term:
-        """Bins are at least two wide, so that there is a next one for each."""
+        """The bin of a number. Bins have at least the width 2, so that the number of the next one is in the range of a
+        long."""
         return Prim(DIVIDE, (number, Lit(max(self.high - self.low, 2), ty.LONG)))
 
 
 def _number(of: Term) -> Term:
-    """An integer, the day or the second as a long."""
+    """A value as a long: an integer itself, a date in days, a timestamp in seconds."""
     match of.type:
         case ty.DATE:
             of = Prim(FUNCTIONS["date_diff"], (of, Lit(date(1970, 1, 1), ty.DATE)))
@@ -126,8 +128,8 @@ def _number(of: Term) -> Term:
 
 
 def _moved_by(of: Term, amount: int) -> Term:
-    """The number of a value with a constant added. No value lies beyond the ends of the longs, so that they will do in
-    the place of what does."""
+    """The number of a value plus a constant, but at most the largest and at least the least long: no value lies beyond
+    these."""
     number = _number(of)
     if not amount:
         return number
@@ -143,7 +145,7 @@ class _Bands:
         self.names = names
 
     def visit(self, term: Term, outer: frozenset[str], *, joined: bool) -> Term:
-        """Rewrites a term; `outer` are the variables around it, `joined` says whether it goes on with a join."""
+        """Rewrites a term; `outer` are the variables around it, `joined` says whether it continues a join."""
         match term:
             case CMap() if (band := self._band(term, outer)) is not None:
                 return self._by_bins(term, band, outer, joined=joined)
@@ -166,7 +168,7 @@ class _Bands:
                 return with_children(term, tuple(self.visit(c, outer | bound, joined=False) for c, bound in parts))
 
     def _by_bins(self, term: CMap, band: Band, outer: frozenset[str], *, joined: bool) -> Term:
-        """A comprehension over the rows of a window, which are looked up by the numbers of bins."""
+        """A comprehension over the rows of a window, which are looked up by their bins."""
         k = PVar(self.names.fresh("k"), ty.LONG)
         param, body = rename_apart(term.function.param, term.function.body, frozenset({k.name}))
         conditions, head = unguarded(body)
@@ -180,7 +182,7 @@ class _Bands:
         return CMap(Lambda(param, of_row), term.source, span=term.span)
 
     def _band(self, term: CMap, outer: frozenset[str]) -> Band | None:
-        """The window that a comprehension over a source has around it."""
+        """The window that the conditions of a comprehension over a source define, if any."""
         if not outer or not reads_sources(term.source) or free_vars(term.source):
             return None
         inner = bound_names(term.function.param)
@@ -196,8 +198,8 @@ class _Bands:
 
 
 def _asked(body: Term) -> Iterator[Term]:
-    """The conditions on the variables around a term without which it gives nothing; those behind further generators,
-    too, as all conditions of a select stand behind the last one."""
+    """The conditions without which a term gives nothing, over variables bound outside its generators; also those after
+    further generators, as all conditions of a select come after the last one."""
     conditions, head = unguarded(body)
     yield from conditions
     if isinstance(head, CMap):
@@ -206,7 +208,7 @@ def _asked(body: Term) -> Iterator[Term]:
 
 
 def _without(body: Term, condition: Term) -> Term:
-    """A term that does not ask one of its conditions."""
+    """The term without one of its conditions."""
     conditions, head = unguarded(body)
     if isinstance(head, CMap):
         head = attrs.evolve(head, function=attrs.evolve(head.function, body=_without(head.function.body, condition)))
@@ -214,7 +216,8 @@ def _without(body: Term, condition: Term) -> Term:
 
 
 def _window_of_range(n: PVar, rows: CMap, low: Term, high: Term) -> CMap | None:
-    """The rows for each number of a range as those of a window, each of which meets one number at most."""
+    """The rows for each number of a range, as the rows of a window, each of which meets at most one number; None if no
+    equality looks up the numbers."""
     param, body = rename_apart(rows.function.param, rows.function.body, free_vars(low) | free_vars(high) | {n.name})
     inner = bound_names(param)
     for condition in _asked(body):
@@ -237,7 +240,7 @@ class End:
     by: int
 
     def is_beside(self, other: End) -> bool:
-        """Whether both are of one window, which no long is too small for."""
+        """Whether both are ends of one window, with constants and width in the range of a long."""
         is_one = alpha_equal(self.value, other.value) and alpha_equal(self.middle, other.middle)
         return is_one and max(abs(self.by), abs(other.by), abs(other.by - self.by)) <= MAX_LONG
 
@@ -246,7 +249,7 @@ LESS, GREATER = (LT, LE), (GT, GE)
 
 
 def _ends(condition: Term, outer: frozenset[str], inner: frozenset[str]) -> Iterator[End]:
-    """The end of a window that a condition says, where its terms are over one side each."""
+    """The end of a window that a condition defines, where its terms are over one side each."""
     if not isinstance(condition, Prim) or reads_sources(condition):
         return
     is_less = condition.function in LESS
@@ -265,7 +268,7 @@ def _ends(condition: Term, outer: frozenset[str], inner: frozenset[str]) -> Iter
 
 
 def _moved(term: Term) -> tuple[Term, int]:
-    """A term without the constants that are added to it, and these: in whole numbers, days or seconds."""
+    """A term without the constants that are added to it, and their sum in whole numbers, days or seconds."""
     match term:
         case Prim(function, (base, amount)) if (step := _step(function, term.type)) is not None:
             by = _constant(amount)
@@ -281,7 +284,7 @@ def _moved(term: Term) -> tuple[Term, int]:
 
 
 def _step(function: Function, t: ty.Type) -> int | None:
-    """By how much a function moves a value of a type for each one of its constant."""
+    """By how much a function moves a value of a type per unit of its constant; None for other functions."""
     match t:
         case ty.TIMESTAMP:
             return SECONDS.get(function.name)

@@ -1,4 +1,4 @@
-"""Comprehensions and unions that make a bag of what is that bag already: left out, where nothing is missing.
+"""Removes comprehensions and unions that only rebuild a bag, where nothing is missing.
 
 *Equations*:
 
@@ -6,7 +6,8 @@
     cMap(λ(x, y). {(x, y)}, S)  →  S, likewise, and where no element is a missing tuple or all are taken apart
     e ⊎ {}                      →  e, likewise
 
-*Requires*: a select over a missing collection is the empty bag, which the collection is not (`docs/language.md`).
+*Requires*: the collection cannot be missing where that makes a difference, since a select over a missing collection is
+the empty bag (`docs/language.md`).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from mrql.algebra.terms import (
 
 
 def without_copies(term: Term, scope: MissingScope, use: Use = Use.WHOLE) -> Term:
-    """The term without functions and unions that only make a bag of what is one already; `scope` is what is known of
-    its free variables, and `use` what becomes of it.
+    """The term without comprehensions and unions that only rebuild a bag; `scope` is what is known of its free
+    variables, and `use` how its value is used.
 
     >>> from mrql.algebra.analysis.missing import NOWHERE
     >>> from mrql.algebra.notation.parser import parse
@@ -60,7 +61,7 @@ _MADE_ANEW = Remembered[bool]()
 
 
 def _has_any_made_anew(term: Term) -> bool:
-    """Whether a part of the term makes a bag of what would be the same one if nothing were missing."""
+    """Whether a part of the term only rebuilds a bag, if nothing is missing."""
     inner = children(term)
     if not inner:
         return False
@@ -81,7 +82,7 @@ def _may_be_made_anew(term: Term) -> bool:
 
 
 def _only_made_anew(term: Term, scope: MissingScope, use: Use) -> Term | None:
-    """What a term makes anew, where it is no other value for its use."""
+    """The bag that a term only rebuilds, if the two are the same for this use; None otherwise."""
     match term:
         case CMap(_, GroupBy() | CoGroup()):
             return None  # the form in which groups are kept
@@ -102,7 +103,7 @@ def _is_rebuilt(pattern: Pattern, item: Term, source: Term, scope: MissingScope,
 
 
 def is_identity(term: CMap) -> bool:
-    """Whether a term is `cMap(λx. {x}, e)`: a bag e that is there, and the empty one for one that is missing."""
+    """Whether a term is `cMap(λx. {x}, e)`: the bag e, or the empty bag where e is missing."""
     match term:
         case CMap(Lambda(PVar(name, _), Single(Var(other, _))), source):
             return name == other and isinstance(source.type, ty.BagType)
@@ -111,7 +112,7 @@ def is_identity(term: CMap) -> bool:
 
 
 def _rebuilds(pattern: Pattern, term: Term) -> bool:
-    """Whether the term is the very value that the pattern took apart, if no tuple in it was missing."""
+    """Whether the term rebuilds the value that the pattern takes apart, if no tuple in it is missing."""
     match pattern, term:
         case PVar(name, _), Var(other, _):
             return name == other

@@ -1,28 +1,28 @@
-"""Nested selects that range over a collection of the outer element, and join what is in it with a source.
+"""Nested selects that range over a collection in the outer element, and join its elements with a source.
 
-*Equation*: where a nested comprehension has generators over what an outer element p has, as the hours of a window or
-the items of an order, and an equality names a variable of theirs:
+*Equation*: where a nested comprehension has generators over collections in an outer element p, such as the hours of a
+window or the items of an order, and an equality names one of their variables:
 
     {z | p ∈ X, z ∈ e(p)[{w | h ∈ f(p), q ∈ Y, l(p, h) = r(q), c, w ∈ g}]}
       = {z | (u, (xs, ys)) ∈ coGroup({(u(p), p) | p ∈ X}, M), p ∈ xs, z ∈ e(p)[{w | (h, q) ∈ ys, c, w ∈ g}]}
     M = {(u, (h, q)) | u ∈ distinct {u(p) | p ∈ X}, h ∈ f'(u), q ∈ Y, l'(u, h) = r(q)}
 
-u(p) are the parts of p that f and l are computed from, f' and l' the same from these. M is an equi-join. Its left side
-has each u once, however often it is among the outer elements, so that each p meets what its own f(p) leads to, as often
-as that does; and one without a partner, or of which f(p) is empty or missing, meets the empty bag.
+u(p) are the parts of p that f and l are computed from; f' and l' compute the same from these. M is an equi-join. Its
+left side has each u once, however often it occurs among the outer elements, so that each p meets the matches of its own
+f(p), each as often as it occurs; a p without a partner, or whose f(p) is empty or missing, meets the empty bag.
 
-The elements p of a groupBy or coGroup are told apart by their keys: these are u(p) then, and p itself stands in M.
+The elements p of a groupBy or coGroup are distinguished by their keys: u(p) is then the key, and M is over p itself.
 
 *Requires*: Y is a source, or a join of sources, and depends on no variable; f and l name no variable that is bound
-between the two selects; c and g may. What f and l are evaluated under is asked first, of all p, where they may end in
-an error and it is known for all p; where it is not known, neither may fail. No generator that may fail comes before one
-that it stood behind. Rows whose key has a missing part are dropped on both sides of M, as they equal nothing; in u,
-which is the key of a group, what is missing equals what is missing.
+between the two selects; c and g may. Where f and l may end in an error, the conditions under which they are evaluated
+are tested first, for all p, if they are known for all p; if not, neither f nor l may fail. No generator that may fail
+moves before one that it came after. Rows whose key has a missing part are dropped on both sides of M, as they equal
+nothing; in u, which is the key of a group, missing parts are equal.
 
-*Source*: [NK] §3: a join that depends on its left side is one with the distinct values that it depends on.
+*Source*: [NK] §3: a join that depends on its left side is a join with the distinct values that it depends on.
 
 *Does not fire* where the equalities name no variable of these generators (the rows of Y are then looked up by p
-itself); where what is nested is all that the outer comprehension gives (its generators are one, and that is a join);
+itself); where the nested select is all that the outer comprehension returns (the generators of both are then one join);
 nor where X has a loop in it, which would be run twice.
 """
 
@@ -80,7 +80,7 @@ from mrql.rewrite.normalize.normalize import normalize
 
 
 def dependent_selects(outer: CMap, pattern: Pattern, names: Names) -> Iterator[Correlated]:
-    """The nested selects of `{… | p ∈ X}` that join what p has; `pattern` is that of p, without `_`."""
+    """The nested selects of `{… | p ∈ X}` that join collections in p; `pattern` is that of p, without `_`."""
     if free_vars(outer.source) or any(isinstance(part, Repeat) for part in subterms(outer.source)):
         return
     _, all_that_it_gives = unguarded(outer.function.body)
@@ -105,8 +105,9 @@ def dependent_selects(outer: CMap, pattern: Pattern, names: Names) -> Iterator[C
 class DependentSelect:
     """`{w | h ∈ f(p), q ∈ Y, left(p, h) = right(q), rest, w ∈ head}`.
 
-    `given` are the generators over what p has, with the conditions on these alone, `found` those over Y and what its
-    elements have, likewise. The conditions that are p's `own` are among the rest, too.
+    `given` are the generators over collections in p, and `of_given` the conditions on these alone; `found` are those
+    over Y and collections in its elements, and `of_found` likewise. `own` are the conditions on p alone, which are in
+    `rest` too.
     """
 
     given: tuple[JoinGenerator, ...]
@@ -141,8 +142,8 @@ Generators = tuple[JoinGenerator, ...]
 
 
 def _two_sides(generators: Iterable[JoinGenerator], known: frozenset[str]) -> tuple[Generators, Generators] | None:
-    """The generators over what p has, and those over one source and what its elements have; None if there is another,
-    or where one would be evaluated that is not in the query as it is written, and may fail."""
+    """The generators over collections in p, and those over one source and collections in its elements; None if there
+    are others, or if one after the source may fail."""
     given, found = list[JoinGenerator](), list[JoinGenerator]()
     for generator in generators:
         used, is_source = free_vars(generator.source), reads_sources(generator.source)
@@ -161,9 +162,11 @@ def _two_sides(generators: Iterable[JoinGenerator], known: frozenset[str]) -> tu
 
 
 def _asked_first(nested: Nested, parts: DependentSelect) -> tuple[Guard, ...] | None:
-    """What p is asked before what it has is joined; None if it is not known, and an error may come of that.
+    """The conditions tested on p before its collections are joined; None if they are not known, and an error may
+    result.
 
-    Where none can, that is for fewer rows only; a condition on a group would make the rows those of another join.
+    Where no error can result, they only reduce the rows, and those on collections, which would make it another join,
+    are left out.
     """
     own = tuple(Guard(condition, True) for condition in parts.own)
     early = (*(generator.source for generator in parts.given), parts.left)
@@ -194,7 +197,7 @@ class LeftSide:
 
 
 def _of_groups(pattern: PTuple, source: Term, parts: DependentSelect, first: Sequence[Guard]) -> LeftSide:
-    """The left side for what a groupBy or coGroup gives: each key is there once."""
+    """The left side for the elements of a groupBy or coGroup, in which each key occurs once."""
     _, key = pattern_term(pattern.items[0], Names())
     return LeftSide(key, CMap(Lambda(pattern, _under(first, _pairs(parts, key))), source))
 
@@ -207,7 +210,7 @@ def _of_distinct(
     known: frozenset[str],
     names: Names,
 ) -> LeftSide | None:
-    """The left side over the distinct u(p); None if nothing of p is needed."""
+    """The left side over the distinct u(p); None if no part of p is used."""
     used = _UsedParts(known, names)
     given = tuple(attrs.evolve(g, source=used.instead(g.source)) for g in parts.given)
     parts = attrs.evolve(parts, given=given, left=used.instead(parts.left))
@@ -240,7 +243,7 @@ def _correlated(path: tuple[int, ...], left: LeftSide, parts: DependentSelect, n
 
 
 def _elements(generators: Sequence[JoinGenerator]) -> tuple[Pattern, Term]:
-    """What generators bind, as a pattern and as a term."""
+    """What generators bind, as a pattern and as a term over it."""
     return pattern_term(one_or_pattern(tuple(v for g in generators for v in pattern_vars(g.pattern))), Names())
 
 
@@ -257,7 +260,7 @@ class _UsedParts:
         self.found: dict[Term, PVar] = {}
 
     def instead(self, term: Term, hidden: frozenset[str] = frozenset()) -> Term:
-        """The term with the variables in the place of the parts; `hidden` are bound in what is around it."""
+        """The term with the variables in the place of the parts; the names in `hidden` are bound around it."""
         if _of_variable(term) in self.outer - hidden:
             if term not in self.found:
                 self.found[term] = PVar(self.names.fresh("u"), term.type)
@@ -267,7 +270,7 @@ class _UsedParts:
 
 
 def _of_variable(term: Term) -> str | None:
-    """The variable that a term is, or is a part of."""
+    """The name of the variable that a term is, or is a projection of."""
     while isinstance(term, Nth | Get):
         term = term.term
     return term.name if isinstance(term, Var) else None

@@ -2,7 +2,7 @@
 
 *Equation*: `trace(e) → e`.
 
-What a trace would print is a whole value, and a batch looks at what it changes.
+A trace prints a whole value, but a batch computes only what changes.
 """
 
 from __future__ import annotations

@@ -5,16 +5,18 @@
     {e | p ∈ X, q ∈ Y, l(p) = r(q), c}
       = {e | (k, (xs, ys)) ∈ coGroup({(l(p), p) | p ∈ X}, {(r(q), q) | q ∈ Y}), p ∈ xs, q ∈ ys, c}
 
-Generators are joined from left to right, each with one that it shares an equality with, where there is one;
-conditions move to the first place where all their variables are known. Without an equality the key is `()`. What may
-fail is no key, and does not move, where a condition that stands before it says something of the same rows.
+Generators are joined from left to right, those first that an equality links with what is joined already; conditions
+move to the first place where all their variables are bound. Without an equality the key is `()`. A term that may fail
+is no key, and does not move, where an earlier condition is on the same rows.
 
-An equality may name what ranges over a part of p: it links X, gone through with that, wherever it stands in the text.
+An equality may name the variable of a generator over a part of p: it links X flattened with that generator, wherever
+this stands in the text.
 
     {e | p ∈ X, q ∈ Y, h ∈ f(p), l(h) = r(q), c} = {e | (p, h) ∈ {(p, h) | p ∈ X, h ∈ f(p)}, q ∈ Y, l(h) = r(q), c}
 
 *Requires*: X and Y read streams or static tables. Rows whose key has a missing part are dropped on both sides: a
-comparison with null is false. What may fail does not come before a generator that it stood behind, which may be empty.
+comparison with null is false. A generator that may fail does not move before one that it came after, which may be
+empty.
 
 *Source*: [MRQL] §5 (coGroup, and the exclusion of nested cMaps over streams in Def. 1), §6.
 
@@ -53,7 +55,7 @@ def extract_joins(term: Term) -> Term:
 
 def _joins(term: Term, names: Names) -> Term:
     if isinstance(term, CMap):
-        # The generators' names are none of those that the comprehension uses from outside: generators change places.
+        # Generators bind no name that the comprehension uses from outside, as they are reordered.
         spine = comprehension(term, names, free_vars(term))
         if sum(map(_is_bulk, spine.generators)) > 1:
             inner = attrs.evolve(
@@ -85,7 +87,7 @@ def bound_by(generators: Iterable[JoinGenerator]) -> frozenset[str]:
 
 
 def over_generators(generators: Sequence[JoinGenerator], body: Term) -> Term:
-    """`{z | p1 ∈ e1, p2 ∈ e2, …, z ∈ body}` as cMaps in one another."""
+    """`{z | p1 ∈ e1, p2 ∈ e2, …, z ∈ body}` as nested cMaps."""
     return reduce(lambda inner, g: CMap(Lambda(g.pattern, inner), g.source), reversed(generators), body)
 
 
@@ -101,13 +103,13 @@ class Spine:
 def comprehension(term: Term, names: Names, bound: frozenset[str], under: bool = False) -> Spine:
     """Nested cMaps, ifs and lets read as one comprehension, in which no two generators bind the same name.
 
-    A generator of what may fail, `under` a condition, is not one of them: they change places.
+    A generator that may fail, and comes `under` a condition, stays in the head, as generators are reordered.
     """
     match term:
         case CMap(_, value) | Let(_, value, _) if under and may_fail(value) and not reads_sources(value):
             return Spine((), (), term)
         case CMap(Lambda(param, body), source):
-            # Patterns without `_`: the joined element has to be put together again from its variables.
+            # Patterns without `_`: the joined element is rebuilt from its variables.
             pattern, _ = pattern_term(param, names)
             pattern, body = rename_apart(pattern, body, bound)
             names.taken |= bound_names(pattern)
@@ -117,7 +119,7 @@ def comprehension(term: Term, names: Names, bound: frozenset[str], under: bool =
             inner = comprehension(then, names, bound, True)
             return attrs.evolve(inner, conditions=(*conjuncts(condition), *inner.conditions))
         case Let(pattern, value, body) if not reads_sources(value):
-            # A value that is computed once is a generator over that value.
+            # A let is a generator over its one value.
             pattern, _ = pattern_term(pattern, names)
             pattern, body = rename_apart(pattern, body, bound)
             names.taken |= bound_names(pattern)
@@ -134,7 +136,7 @@ def _is_bulk(generator: JoinGenerator) -> bool:
 def _join_all(spine: Spine, names: Names) -> Term:
     pending = list(spine.generators)
     bound_anywhere = bound_by(pending)
-    # Where each source depends on a generator that is none, that one has to come first.
+    # Where each source depends on a generator that is no source, the first generator comes first.
     sources = [g for g in pending if _is_bulk(g) and not free_vars(g.source) & bound_anywhere] or pending[:1]
     first = next((g for g in sources if _is_linked(g, sources, spine.conditions)), sources[0])
     pending.remove(first)
@@ -154,14 +156,15 @@ def _join_all(spine: Spine, names: Names) -> Term:
 
 
 def _next(joined: JoinGenerator, pending: list[JoinGenerator], conditions: Conditions) -> JoinGenerator:
-    """The first generator that shares an equality with what is joined already, or else the first one in the text."""
+    """The first source that an equality links with what is joined already, or else the first generator that is
+    ready."""
     ready = _ready(pending)
     linked = (g for g in ready if _is_bulk(g) and link(conditions, joined.bound, g.bound).on_keys)
     return next(linked, ready[0])
 
 
 def _ready(pending: list[JoinGenerator]) -> list[JoinGenerator]:
-    """Those that depend on none of the others."""
+    """The generators that depend on none of the pending ones."""
     later = bound_by(pending)
     return [g for g in pending if not free_vars(g.source) & later]
 
@@ -169,8 +172,8 @@ def _ready(pending: list[JoinGenerator]) -> list[JoinGenerator]:
 def _with_what_they_have(
     joined: JoinGenerator, pending: list[JoinGenerator], conditions: Conditions
 ) -> tuple[JoinGenerator, list[JoinGenerator], Conditions]:
-    """What is joined, and the others, where no equality links any of these with it: the first source that one does link
-    it with by what its elements have, or those of the source, and both with the generators over that."""
+    """Where no equality links a source with what is joined: finds the first source that one links through generators
+    over collections in the elements of either, and flattens both with these generators. Otherwise changes nothing."""
     sources = [g for g in _ready(pending) if _is_bulk(g)]
     if any(link(conditions, joined.bound, g.bound).on_keys for g in sources):
         return joined, pending, conditions
@@ -189,7 +192,7 @@ def _with_what_they_have(
 
 
 def _over_parts(generator: JoinGenerator, pending: list[JoinGenerator]) -> list[JoinGenerator]:
-    """The generators over what the elements of one have, and over what those have, that may come with it."""
+    """The generators over collections in the elements of one, also nested ones, that it can be flattened with."""
     others = bound_by(pending) - generator.bound
     found: list[JoinGenerator] = []
     for g in pending:
@@ -201,7 +204,7 @@ def _over_parts(generator: JoinGenerator, pending: list[JoinGenerator]) -> list[
 
 
 def _needed(key: Term, generators: list[JoinGenerator]) -> list[JoinGenerator]:
-    """Those that a key has variables of, and those that they depend on."""
+    """The generators whose variables a key uses, and those that they depend on."""
     found, used = list[JoinGenerator](), free_vars(key)
     for g in reversed(generators):
         if g.bound & used:
@@ -213,7 +216,7 @@ def _needed(key: Term, generators: list[JoinGenerator]) -> list[JoinGenerator]:
 def _gone_through(
     generator: JoinGenerator, inner: list[JoinGenerator], conditions: Conditions
 ) -> tuple[JoinGenerator, Conditions]:
-    """A generator with others over what its elements have, and each with its conditions."""
+    """A generator flattened with others over collections in its elements, each filtered by its conditions."""
     for g in inner:
         generator, conditions = _filtered(generator, conditions)
         generator = _flattened(generator, g)
@@ -221,7 +224,8 @@ def _gone_through(
 
 
 def _is_linked(generator: JoinGenerator, others: list[JoinGenerator], conditions: Conditions) -> bool:
-    """Whether an equality links a generator with another one, where a key that may fail has to wait for others."""
+    """Whether an equality links a generator with another one; true if no condition may fail, as no key then has to
+    wait."""
     if not any(map(may_fail, conditions)):
         return True
     return any(link(conditions, generator.bound, g.bound).on_keys for g in others if g is not generator)

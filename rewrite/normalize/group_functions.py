@@ -24,7 +24,8 @@ from mrql.rewrite.normalize.normalize import normalize
 
 
 def paired(term: CMap, names: Names) -> CMap:
-    """The same function with its argument taken apart: `λ(k, s)` over a groupBy, `λ(k, (xs, ys))` over a coGroup."""
+    """The same term with the function's argument taken apart: `λ(k, s)` over a groupBy, `λ(k, (xs, ys))` over a
+    coGroup."""
     key_type, group_type = pair_type(term.source)
     param = term.function.param
     grouped = isinstance(term.source, GroupBy)

@@ -1,12 +1,12 @@
-"""An aggregation of all rows of a source, of which a query may not ask, fails only where it does.
+"""An aggregation of all rows of a source fails only where the query evaluates it.
 
 `if n < 3 then sum(select x.a * x.b from x in S) else 0` has the sum under a condition, and `select (y, sum(select …))`
-for each y, of which there may be none. It is computed once for all, whether anything asks for it or not.
+for each y, of which there may be none. It is computed once, whether the query evaluates it or not.
 
-*Equation*: that of `guarded_aggregates.py`, for the total and for what is missing of it.
+*Equation*: that of `guarded_aggregates.py`, for the total and the number of missing elements.
 
-*Requires*: the aggregation has no free variable, and is over one source: the rows of a join are not joined once more to
-count how many of their elements leave their range.
+*Requires*: the aggregation has no free variable, and is over one source: a join is not computed a second time to count
+the elements that leave their range.
 
 *Source*: ours.
 """
@@ -22,7 +22,7 @@ from mrql.rewrite.analysis.join_predicates import reads_sources
 
 
 def attempt_totals(term: Term) -> Term:
-    """The term with such aggregations as an error where they are asked for.
+    """The term with such aggregations as an error only where they are evaluated.
 
     >>> from mrql.algebra import types as ty
     >>> from mrql.algebra.notation.parser import parse
@@ -35,7 +35,8 @@ def attempt_totals(term: Term) -> Term:
 
 
 def _visit(term: Term, is_guarded: bool) -> Term:
-    """A guarded one is evaluated under a condition only, or for the elements of what may be empty."""
+    """Rewrites a term; a guarded one is evaluated only under a condition, or for the elements of a bag that may be
+    empty."""
     if not reads_sources(term):
         return term
     if is_guarded and isinstance(term, Reduce) and _is_total(term) and computes_out_of_range(term):

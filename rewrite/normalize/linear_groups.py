@@ -1,4 +1,4 @@
-"""A function of a group that is linear in it sees each element by itself.
+"""A function that is linear in a group is applied to each element by itself.
 
 *Equation*:
 
@@ -15,7 +15,7 @@ from mrql.rewrite.analysis.infer_merge import is_linear
 
 
 def over_elements(term: CMap) -> Term:
-    """The function over each element by itself, where it is linear in its group.
+    """The term with the function applied to each element by itself, where it is linear in its group.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show

@@ -1,29 +1,30 @@
 """Quantifiers in a nested select that are linked with the select around it become joins with distinct keys.
 
-*Equation*: for a select over Y that is nested in `{… | x ∈ X}`, where a condition asks for a witness z ∈ Z by the key
-that y and x have together, `w(y, x) = count({1 | z ∈ Z, l(y) = r(z), m(x) = s(z), g(z)}) > 0`:
+*Equation*: for a select over Y that is nested in `{… | x ∈ X}`, where a condition asks for a witness z ∈ Z by a key of
+y and x together, `w(y, x) = count({1 | z ∈ Z, l(y) = r(z), m(x) = s(z), g(z)}) > 0`:
 
     {e | y ∈ Y, c, w(y, x)} = {e | y ∈ Y, (k, j) ∈ K, l(y) = k, m(x) = j, c}
     K = distinct {(r(z), s(z)) | z ∈ Z, g(z)}
 
-K has each key once, so that y is there as often as before. The select is one over a join of Y and K then, which an
-equality links with x. Of those without a witness, the select is no join, but the number of them is a difference:
+K has each key once, so that each y occurs as often as before. The select is then one over a join of Y and K, which an
+equality links with x. The select of the y without a witness is no join, but their number is a difference:
 
     count({1 | y ∈ Y, c, not w(y, x)}) = count({1 | y ∈ Y, c}) − count({1 | y ∈ Y, c, w(y, x)})
 
-So `= 0` and `> 0`, of `all`, `some` and `exists`, compare two counts, of which the first is the same for all x: a
-relational division, as `not exists y: not exists z`, goes through X and a join, and not through Y for each x.
+So the tests `= 0` and `> 0`, of `all`, `some` and `exists`, compare two counts, of which the first is the same for all
+x: a relational division, such as `not exists y: not exists z`, reads X and a join, and not Y for each x.
 
 *Requires*: Y and Z read sources and depend on no variable; each equality of the witness is with y alone or with x
-alone, and there is one of each; its other conditions are on z alone. No equality links y and x: by that the select is
-unnested as it is. In the difference c is on y alone. Nothing of it may fail; keys neither leave their range. What
-equals nothing, as a key with a missing part, is in no join, as it has no witness. Y and Z are sources or made of these,
-which are empty and never missing; a bag of a row, which may be missing, is none of them.
+alone, and there is one of each; its other conditions are on z alone. No equality links y and x, as the select would be
+unnested by that. In the difference c is on y alone. Nothing may fail, and no key may leave its range. A key with a
+missing part equals nothing: it is in no join, as it has no witness. Y and Z are sources or computed from these, and so
+may be empty but never missing, unlike a bag in a row.
 
 *Source*: ours, from [NK] §3; the counts are those of [MRQL] §6.
 
-*Does not fire* on what is nested three levels deep and names the outermost row in its last one: that is no condition on
-z alone. Nor does it where y and x are compared in another way: then c is no condition on y alone.
+*Does not fire* on a select that is nested three levels deep and names the outermost row in the innermost one: that is
+no condition on z alone. Nor does the difference where y and x are compared in another way: then c is no condition on y
+alone.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ ONE = Single(Lit(1, ty.LONG))
 
 
 def join_quantifiers(term: Term) -> Term:
-    """The term with the nested quantifiers of its nested selects as joins.
+    """The term with the quantifiers in its nested selects as joins.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -71,14 +72,15 @@ def join_quantifiers(term: Term) -> Term:
 
 @attrs.frozen
 class Witness:
-    """A condition that there is one: `{1 | generators, conditions}` has an element, or has none (`is_there`)."""
+    """A condition that a witness exists (`is_there`), or does not: `{1 | generators, conditions}` has an element, or
+    none."""
 
     term: CMap
     is_there: bool
 
 
 def _asked(condition: Term) -> Witness | None:
-    """What a condition on a count asks for."""
+    """The witness that a condition on a count asks for, if it does."""
     match condition:
         case Prim(function, (Reduce(monoid, CMap() as counted), Lit(0, _))) if monoid == SUM and function in (GT, EQ):
             return Witness(counted, function == GT)
@@ -139,7 +141,8 @@ class _Quantifiers:
         return None
 
     def closed(self, select: CMap, outer: frozenset[str]) -> Spine | None:
-        """A select over sources that no equality links with the variables around it, and of which nothing may fail."""
+        """The select as a spine, if it is over sources, no equality links it with outer variables, and nothing in it
+        may fail."""
         spine = comprehension(select, self.names, outer | free_vars(select))
         bound = bound_by(spine.generators)
         over_sources = all(not free_vars(g.source) & outer and not may_fail(g.source) for g in spine.generators)
@@ -148,7 +151,8 @@ class _Quantifiers:
         return None if link(spine.conditions, outer, bound).on_keys else spine
 
     def keys(self, witness: CMap, around: Spine, outer: frozenset[str]) -> _Keys | None:
-        """The keys that have a witness, and how those of y and x are compared with them."""
+        """The keys that have a witness, and the key of y and x that is compared with them; None where *Requires* does
+        not hold."""
         known = outer | bound_by(around.generators)
         spine = comprehension(witness, self.names, known | free_vars(witness))
         if spine.head != ONE or any(map(may_end_in_an_error, spine.conditions)):
@@ -170,7 +174,7 @@ class _Quantifiers:
 
 @attrs.frozen
 class _Keys:
-    """`wanted` are the parts of the key of y and x, `variables` those of one that has a witness, in `source`."""
+    """`wanted` are the parts of the key of y and x, `variables` bind those of a key with a witness, in `source`."""
 
     wanted: tuple[Term, ...]
     variables: tuple[PVar, ...]

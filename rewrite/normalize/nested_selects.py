@@ -1,4 +1,4 @@
-"""Nested selects: where they stand in what encloses them, and what they give once they are joined with it."""
+"""Nested selects: their place in the enclosing term, and their value once they are joined with it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mrql.rewrite.analysis.join_predicates import apart, guard, reads_sources
 
 @attrs.frozen
 class Nested:
-    """A nested comprehension `{h | q ∈ Y, conditions}` and where it stands: the path of child positions.
+    """A nested comprehension `{h | q ∈ Y, conditions}` and its place: the path of child positions.
 
-    `local` are the variables that are bound on the way there, `under` the conditions under which it is evaluated.
+    `local` are the variables bound on that path, `under` the conditions under which it is evaluated.
     """
 
     path: tuple[int, ...]
@@ -28,13 +28,13 @@ class Nested:
 
     @property
     def is_known_outside(self) -> bool:
-        """Whether it is known for all outer elements what it is evaluated under."""
-        # Variables on the way are those of a collection, too, which may be empty.
+        """Whether the conditions that it is evaluated under are known for all outer elements."""
+        # A variable bound on the path may be that of a collection, which may be empty.
         return not self.local and not any(reads_sources(guard.condition) for guard in self.under)
 
     def outside(self, key: Term, own: tuple[Term, ...]) -> Term | None:
-        """A key, and under its own conditions where it may fail, where it is computed for all outer elements; None if
-        what it is evaluated under is not known there."""
+        """A key as it is computed for all outer elements: where it may end in an error, under the conditions that the
+        select is evaluated under, and its `own`. None if it may fail, and those are not known there."""
         under = (*self.under, *(Guard(condition, True) for condition in own))
         if not may_end_in_an_error(key):
             return key
@@ -43,7 +43,8 @@ class Nested:
         return None if may_fail(key) else key
 
     def inside(self, key: Term) -> Term | None:
-        """A key that is computed for all elements of Y; None if it may fail, and a source says whether it is."""
+        """A key as it is computed for all elements of Y; None if it may fail, and a condition that reads a source
+        guards it."""
         return None if may_fail(key) and any(reads_sources(guard.condition) for guard in self.under) else key
 
 
@@ -51,8 +52,8 @@ class Nested:
 class Correlated:
     """A nested comprehension that an equality links with the outer variables.
 
-    `left` is the key of an outer element, `right` are its elements by that key, `matches` is what it gives for those
-    that match, the bag `ys`: the head, where the conditions hold that are left.
+    `left` is the key of an outer element, `right` has the elements of the nested select by key. `matches` is its value
+    over the matching elements, the bag `ys`: the head, where the conditions in `rest` hold.
     """
 
     path: tuple[int, ...]
@@ -67,17 +68,18 @@ class Correlated:
         return CMap(Lambda(self.pattern, guard(self.rest, self.head)), Var(ys.name, ys.type))
 
     def shares_join(self, other: Correlated) -> bool:
-        """Whether the matches of both are the same elements."""
+        """Whether the same elements match in both."""
         return self.left == other.left and alpha_equal(self.right, other.right)
 
 
 def may_end_in_an_error(term: Term) -> bool:
-    """Whether it may, by what leaves its range, too: to ask for a condition first gives up no join."""
+    """Whether a term may fail or leave its range. Overflows count here, as testing a condition first gives up no
+    join."""
     return may_fail(term) or may_overflow(term)
 
 
 def for_all_of(conditions: tuple[Term, ...], side: frozenset[str]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """The conditions on one side alone that can be evaluated for all of it, and the others."""
+    """The conditions on one side alone that can be evaluated for all of its elements without error, and the others."""
     own = [condition for condition in apart(conditions, side)[0] if not may_end_in_an_error(condition)]
     return tuple(own), tuple(condition for condition in conditions if condition not in own)
 
@@ -89,7 +91,7 @@ def nested_selects(
     local: frozenset[str] = frozenset(),
     under: tuple[Guard, ...] = (),
 ) -> Iterator[Nested]:
-    """The wanted ones of the comprehensions in a term that read a source, outermost first."""
+    """The comprehensions in a term that read a source and for which `is_wanted` holds, outermost first."""
     if not reads_sources(term):
         return
     if isinstance(term, CMap) and is_wanted(term):

@@ -105,7 +105,7 @@ def normalize(term: Term, scope: MissingScope = NOWHERE) -> Term:
 
 
 _SIMPLE = Remembered[bool]()
-"""The terms that the rules leave as they are: each pass ends in a normal form, of terms most of which are in it."""
+"""The terms that no rule changes; each pass normalizes its result, most of which is in normal form already."""
 
 
 def _simplified(term: Term) -> Term:
@@ -195,14 +195,15 @@ def _cmap(term: CMap) -> Term:
 
 
 COPIED_MAX_TERMS = 5_000
-"""How many parts a function over constants may have at all sides of a union together."""
+"""The largest number of subterms of the copies of a function at all sides of a union; 20 times that if a stream is
+read."""
 
 
 def _may_be_copied(body: Term, union: Union) -> bool:
-    """Whether a function may stand at each side of a union. Generators over constants in each other would become the
-    product of their lengths; a function that reads nothing is as well evaluated for each of the elements.
+    """Whether a function may be copied to each side of a union. Nested generators over constants would grow to the
+    product of their lengths; if nothing reads a stream, the function can as well be evaluated for each element.
 
-    Raises: UserError where it reads a stream, and its parts would be too many.
+    Raises: UserError where a stream is read, and the copies would be too large.
     """
     sides = sum(1 for _ in _sides(union))
     size = sum(1 for _ in islice(subterms(body), COPIED_MAX_TERMS + 1))
@@ -233,7 +234,7 @@ def _identity(term: CMap) -> Term:
 
 
 def _union(term: Union) -> Term:
-    """`e ⊎ {}`; one side of it may be in another type."""
+    """`e ⊎ {}` as e, if e has the type of the union."""
     match term:
         case Union(Empty(), other) | Union(other, Empty()) if other.type == term.type:
             if not may_be_missing(other):
@@ -244,7 +245,7 @@ def _union(term: Union) -> Term:
 
 
 def _as_there(term: Term) -> Term:
-    """The bag of a collection's elements, which is the empty one where the collection is missing."""
+    """The bag of a collection's elements; the empty bag where the collection is missing."""
     if isinstance(term.type, ty.BagType):
         return there(term)
     x = PVar("x", element_type(term))
@@ -255,7 +256,7 @@ def _as_there(term: Term) -> Term:
 
 
 def _not(term: Prim, negated: Prim, span: Span | None) -> Term:
-    """De Morgan's law holds for missing conditions too, and a guard on the left still guards what is on the right."""
+    """De Morgan's law holds for missing conditions too, and the left operand still guards the right one."""
     match negated:
         case Prim(function, (inner,)) if function == NOT and inner.type == ty.BOOL:
             return inner
@@ -275,7 +276,7 @@ def _if(term: If) -> Term:
         case If(_, Empty(), Empty()):
             return term.then
         case If(_, then, otherwise) if then == otherwise and then.type == otherwise.type == term.type:
-            return then  # what no value depends on need not be computed
+            return then  # the condition need not be evaluated
         case If(c, Empty(), otherwise) if _never_missing(c):
             negated = c.args[0] if isinstance(c, Prim) and c.function == NOT else Prim(NOT, (c,), span=c.span)
             return _if(If(negated, otherwise, Empty(term.type), span=term.span))
@@ -286,7 +287,7 @@ def _if(term: If) -> Term:
 
 
 def _never_missing(condition: Term) -> bool:
-    """Whether a condition is true or false, and so has a negation that is true or false."""
+    """Whether a condition is always true or false, and so is its negation."""
     match condition:
         case Prim(function, args) if function in (AND, OR, NOT):
             return all(map(_never_missing, args))
@@ -299,7 +300,7 @@ def _never_missing(condition: Term) -> bool:
 
 
 def _let(term: Let) -> Term:
-    """Substitutes the parts of the value that are cheap, used once, or bulk; keeps the others."""
+    """Substitutes the parts of the value that are cheap, used once, or read a stream (`_inlines`); keeps the others."""
     bindings = match_pattern(term.pattern, term.value)
     if not bindings:
         return term.body
@@ -321,7 +322,8 @@ def _let(term: Let) -> Term:
 
 
 def _let_of_parts(term: Let, bindings: dict[str, Term]) -> Term:
-    """A let of tuples and records that computes their parts: what each part is used for is seen by itself."""
+    """A let of tuples and records as lets of their parts, so that the uses of each part are considered by
+    themselves."""
     names = Names(set(all_names(term)))
     parts: dict[str, Term] = {}
     values = {name: _from_parts(e, parts, names) for name, e in bindings.items()}
@@ -332,7 +334,8 @@ def _let_of_parts(term: Let, bindings: dict[str, Term]) -> Term:
 
 
 def _from_parts(value: Term, parts: dict[str, Term], names: Names, base: str = "v") -> Term:
-    """A cheap term for a value, over variables for those of its parts that are not; these go to `parts`."""
+    """A cheap term for a value, over variables for those of its parts that are not cheap, which are added to
+    `parts`."""
     match value:
         case _ if _cheap(value):
             return value
@@ -348,13 +351,13 @@ def _from_parts(value: Term, parts: dict[str, Term], names: Names, base: str = "
 
 
 INLINED_MAX_PARTS = 1_000
-"""By so many parts a term may grow when what reads a stream takes the places of its name."""
+"""The largest number of subterms by which a term may grow when a value that reads a stream replaces its name."""
 
 
 def _inlines(name: str, value: Term, body: Term) -> bool:
-    """Whether a value takes the places of its name. One that reads streams does, as what stands above it may then be
-    kept up to date with it, unless that makes too much of it: where each of some names stands twice for the one before,
-    the last is a power of two."""
+    """Whether a value replaces its name. A cheap one does, and one that is used once; one that reads streams and has no
+    loop does too, as the terms above it may then be kept up to date with it, unless the term grows too much: where each
+    name uses the one before it twice, the size doubles with each."""
     uses = occurrences(body, name)
     if _cheap(value) or uses <= 1:
         return True
@@ -382,7 +385,7 @@ def _cheap(term: Term) -> bool:
 
 
 def _without_reduce(monoid: Monoid, body: Term) -> Term | None:
-    """A comprehension whose results are reductions, over what they reduce; None when they are not."""
+    """A comprehension whose results are reductions, as one over the reduced elements; None for any other."""
     match body:
         case Single(Reduce(inner, source)) if inner == monoid:
             return source

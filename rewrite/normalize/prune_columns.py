@@ -7,15 +7,15 @@
 
 and likewise for either side of a coGroup. With one part the element is the part itself, with none it is `()`.
 
-A part is a projection, or an aggregation `reduce(⊕, a(x))` of x alone: where x has a group of its own, as a row of a
-`group by` that is joined has, that group is aggregated before the join, and need not be stored beside each partner. A
-sum of decimals is a part together with its cast to as many digits as a sum has, which cannot fail there: without it the
-cast would be one of any number, and what is compared with the sum would wait until somebody asks.
+A part is a projection, or an aggregation `reduce(⊕, a(x))` of x alone: where x contains a group, as a row of a joined
+`group by` does, that group is aggregated before the join, and need not be stored beside each partner. A sum of decimals
+is a part together with its cast to the digits of a sum, which cannot fail there: by itself, the cast would be that of
+an arbitrary number, which may fail, and a comparison with the sum could not be evaluated early.
 
 *Requires*: an aggregation that becomes a part cannot fail, as it is computed for the elements without a partner too;
-what it reads is not used otherwise. Duplicates are kept, since groups are bags.
+the group that it reads is not used otherwise. Duplicates are kept, since groups are bags.
 
-*Source*: [CU] (the maps keep only what the query uses); for us it decides what a state stores.
+*Source*: [CU] (the maps keep only what the query uses); here it decides what a state stores.
 
 *Does not fire* where the whole element is used, as in a bag-valued result.
 """
@@ -75,15 +75,15 @@ Path: TypeAlias = tuple[int | str, ...]
 """A chain of projections: `(0, "A")` is `#0.A`."""
 
 ROW = "<row>"
-"""The variable for an element in an aggregation of it: no name of a query."""
+"""The variable that stands for an element; no query can use this name."""
 
 
 @attrs.frozen
 class Aggregated:
-    """An aggregation of a group that an element holds, over the variable `ROW`.
+    """An aggregation of a group that an element contains, over the variable `ROW`.
 
-    `normal` is the same with its bound variables named by their order, `group` the place of the group in the element,
-    `reads` are all places that are used.
+    `normal` is the same with its bound variables named by their order, `group` the path of the group in the element,
+    and `reads` has all paths that the aggregation uses.
     """
 
     term: Term = attrs.field(eq=False)
@@ -113,7 +113,7 @@ def prune_columns(term: Term) -> Term:
 
 
 _PRUNED = Remembered[bool]()
-"""The terms of which all columns are used: most of one are the same in the next round."""
+"""The terms in which all columns are used; most subterms stay the same in the next round."""
 
 
 def _pruned(term: Term) -> Term:
@@ -180,14 +180,15 @@ def _part_of(row: Var, part: Part) -> Term:
 
 
 def _place(part: Part) -> tuple[tuple[int, str], ...]:
-    """The order of parts: that of their places, so that parts which stay are not put in another order again."""
+    """The sort key of a part: its path, so that parts that stay keep their order."""
     if isinstance(part, Aggregated):
         return (*_place(part.group), (-2, show(part.normal)))
     return tuple((step, "") if isinstance(step, int) else (-1, step) for step in part)
 
 
 def _minimal(parts: frozenset[Part]) -> frozenset[Part]:
-    """Without the parts that lead into one that is used whole, or are computed of such alone."""
+    """The parts without those inside another one. An aggregation of a group that is used otherwise is replaced by the
+    paths that it reads."""
     used = {part for part in parts if not isinstance(part, Aggregated)}
     aggregated = {part for part in parts if isinstance(part, Aggregated)}
     while above := {part for part in aggregated if _within(part.group, used)}:
@@ -197,7 +198,7 @@ def _minimal(parts: frozenset[Part]) -> frozenset[Part]:
 
 
 def _within(path: Path, used: set[Path]) -> bool:
-    """Whether a path, or one that leads to it, is used."""
+    """Whether a path, or a prefix of it, is used."""
     return any(path[:n] in used for n in range(len(path) + 1))
 
 
@@ -227,7 +228,7 @@ def _used(term: Term, group: str) -> Iterator[Part]:
 
 
 def _positions(pattern: Pattern, path: Path) -> Iterator[tuple[str, Path]]:
-    """Each variable of a pattern with the place that it matches."""
+    """Each variable of a pattern with the path of what it matches."""
     match pattern:
         case PVar(name, _):
             yield name, path
@@ -239,9 +240,9 @@ def _positions(pattern: Pattern, path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _parts(term: Term, positions: Mapping[str, Path], row: Mapping[str, Term]) -> Iterator[Part]:
-    """The aggregations over the given variables alone that occur in a term, and the chains of projections of them.
+    """The parts that a term uses: aggregations over the given variables alone, and chains of projections of these.
 
-    `positions` are the places of the variables in an element, and `row` these places in `ROW`.
+    `positions` are the paths of the variables in an element, and `row` their terms over `ROW`.
     """
     projected = _chain(term)
     if projected is not None and projected[0] in positions:
@@ -262,7 +263,7 @@ def _parts(term: Term, positions: Mapping[str, Path], row: Mapping[str, Term]) -
 
 
 def _aggregation(term: Term) -> Reduce | None:
-    """The aggregation that a term is, by itself or with the cast of a sum of decimals."""
+    """The aggregation that a term is, by itself or under the cast of a sum of decimals."""
     match term:
         case (Reduce() as total) | Cast(Reduce() as total, ty.DecimalType()):
             return total
@@ -271,7 +272,8 @@ def _aggregation(term: Term) -> Reduce | None:
 
 
 def _aggregated_group(term: Term, total: Reduce, positions: Mapping[str, Path]) -> Path | None:
-    """Where the group is that a reduction makes one small value of; None if it may fail, or is not of the row alone."""
+    """The path of the group that is aggregated; None if the term may fail, is a collection, or uses more than the
+    row."""
     source = total.source
     while isinstance(source, CMap):
         source = source.source

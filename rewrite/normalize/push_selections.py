@@ -1,6 +1,6 @@
-"""What is asked of the elements of a group, and of nothing else, is asked before they are grouped.
+"""Conditions on the elements of a group alone are evaluated before the elements are grouped.
 
-*Equation*: where `e` is a comprehension over `xs`, so that it is `{}` without any, and uses `ys` only as
+*Equation*: where `e` is a comprehension over `xs`, so that it is `{}` if `xs` is empty, and uses `ys` only as
 `cMap(λq. if c(q) then …, ys)`, with the same c each time:
 
     cMap(λ(k, (xs, ys)). e, coGroup(X, Y))
@@ -9,18 +9,18 @@
 and likewise for `xs` itself, for the other side, and for the group of a groupBy. A key whose rows of Y all fail `c`
 meets the empty bag where it has a partner, as before, and gives `{}` where it has none.
 
-So a nested select over rows that a condition leaves out keeps none of these in its state, and a batch moves none of
-them: of `exists(select l from l in lineitem where l.order = o.order and l.late)` a state has the late ones alone, and
-of the orders those that the query asks for.
+So the state of a nested select has only rows that satisfy its condition, and a batch moves no others: for
+`exists(select l from l in lineitem where l.order = o.order and l.late)` the state has only the late line items, and
+only the orders that the query selects.
 
-*Requires*: `c` names nothing but `q`, reads no source, and can end in no error, nor leave the range of its type: it is
-evaluated for elements without a partner, too.
+*Requires*: `c` names nothing but `q`, reads no source, and can neither fail nor leave the range of its type, as it is
+evaluated for elements without a partner too.
 
 *Source*: [CU] (selections go to the maps); the empty side is that of [MRQL] §6.
 
-*Does not fire* on the test that a join makes of its keys, which says of its side that no key is missing; nor where one
-use of the group has the condition and another has not, as where a part of a group is counted beside the whole of it:
-both are computed from the same rows.
+*Does not fire* on the test of a join that its keys are not missing, which tells that of its side; nor where only some
+uses of the group have the condition, as where a part of a group is counted beside all of it: both are computed from the
+same rows.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ from mrql.rewrite.normalize.prune_columns import ROW, prune_columns
 
 
 def push_selections(term: Term) -> Term:
-    """The term with what is asked of the elements of groups in the sources of these; what is then no longer used of an
-    element is dropped.
+    """The term with the conditions on the elements of groups moved to the sources of the groups; columns that are then
+    unused are dropped.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import pretty
@@ -102,14 +102,14 @@ def _push(term: Term) -> Term:
 
 
 def _ranges_over(term: Term, groups: set[str]) -> bool:
-    """Whether a term is a comprehension over one of the groups: `{}` where that is empty."""
+    """Whether a term is a comprehension over one of the groups, and so `{}` where that group is empty."""
     while isinstance(term, CMap):
         term = term.source
     return isinstance(term, Var) and term.name in groups
 
 
 def _push_side(group: PVar, body: Term, source: Term) -> tuple[Term, Term]:
-    """The uses of a group without the conditions that all of them have, and its source with these."""
+    """The body without the conditions that all uses of a group have, and the group's source with these."""
     element = pair_type(source)[1]
     first, *others = list(_uses(body, group.name)) or [()]
     shared = [c for c in first if all(_is_among(c, conditions) for conditions in others)]
@@ -127,7 +127,7 @@ def _is_among(condition: Term, conditions: Iterable[Term]) -> bool:
 
 
 def _uses(term: Term, group: str) -> Iterator[tuple[Term, ...]]:
-    """For each use of a group the conditions that can be asked before it is a group, over the variable `ROW`."""
+    """For each use of a group, the conditions that can be evaluated before grouping, over the variable `ROW`."""
     match term:
         case Var(name, _):
             if name == group:
@@ -149,7 +149,7 @@ def _over_row(condition: Term, param: Pattern, element: ty.Type) -> Term:
 
 
 def _without(term: Term, group: str, asked: list[Term]) -> Term:
-    """The term with the group's uses rid of the conditions that its elements fulfil."""
+    """The term without those conditions in the group's uses that its elements satisfy."""
     match term:
         case CMap(Lambda(param, body), Var(name, _) as source) if name == group:
             conditions, head = unguarded(body)

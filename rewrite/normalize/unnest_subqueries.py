@@ -7,15 +7,15 @@
 
 An element p without a partner meets the empty bag, as in a left outer join, but without missing values.
 
-Nested comprehensions with the same Y and the same keys, as the sum and the count of an average, share one coGroup.
+Nested comprehensions with the same Y and the same keys, such as the sum and the count of an average, share one coGroup.
 
-Where `e(p)` goes on with further generators, and the equality names a variable of theirs, these come first together:
+Where `e(p)` has further generators, and the equality names one of their variables, these are first combined with p's:
 
     {z | p ∈ X, q ∈ f(p), z ∈ e(p, q)} = {z | (p, q) ∈ {(p, q) | p ∈ X, q ∈ f(p)}, z ∈ e(p, q)}
 
-So the elements of a join, and of a nested bag, have their nested selects too; and a nested select over a join is one
-over the pairs of the join. One that goes over a collection of the outer element first, and joins what is in that, comes
-before the others (`dependent_selects.py`).
+So nested selects may also depend on the elements of a join or of a nested bag; and a nested select over a join is one
+over the pairs of the join. A nested select that ranges over a collection in the outer element first, and joins its
+elements, comes before the others (`dependent_selects.py`).
 
 *Requires*: Y reads streams or static tables and depends on none of the variables; X reads a stream or a table. The
 equality names no variable that is bound between the two selects; `c` and `h` may. Rows of Y whose key has a missing
@@ -25,7 +25,7 @@ part are dropped, as they equal nothing; those of X stay.
 
 *Does not fire* on a nested select that names no outer variable (it is the same for all p, and kept as a value of its
 own), nor on one without an equality to an outer variable (the whole of Y meets each p), nor where each element of a
-join would have to hold a group that it comes from.
+join would have to contain a group that it comes from.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _unnest(term: Term, names: Names) -> Term:
 
 
 def _unnest_inner(term: CMap, names: Names) -> Term | None:
-    """Unnests what is correlated with an inner generator, if anything is: the two generators become one."""
+    """Unnests a select that is correlated with an inner generator, if any: the two generators become one."""
     pattern, x = pattern_term(term.function.param, names)
     conditions, body = unguarded(term.function.body)
     if not isinstance(body, CMap) or reads_sources(body.source) or any(map(reads_sources, conditions)):
@@ -96,8 +96,9 @@ def _unnest_inner(term: CMap, names: Names) -> Term | None:
 
 
 def _unnest_one(term: CMap, names: Names) -> Term | None:
-    """Moves the first nested select that can be into a coGroup with the source, and those that have its matches too."""
-    # Variables that were renamed apart have names that the supply does not know.
+    """Moves the first nested select that can be moved, and those with the same matches, into a coGroup with the
+    source."""
+    # The supply does not know the names of variables that were renamed apart.
     names.taken |= all_names(term)
     pattern, element = pattern_term(term.function.param, names)
     correlated = [*dependent_selects(term, pattern, names), *_selects_over_sources(term, bound_names(pattern), names)]
@@ -113,7 +114,7 @@ def _unnest_one(term: CMap, names: Names) -> Term | None:
             replaced.add(nested.path)
     left = keyed(first.left, pattern, element, term.source, drop_null_keys=False)
     xs = PVar(names.fresh("xs"), ty.BagType(element.type))
-    # Each p beside its matches: the next nested select is correlated with p again.
+    # Each p beside its matches, so that the next nested select can be correlated with p too.
     beside = CMap(Lambda(pattern, Single(Tup((element, Var(ys.name, ys.type))))), Var(xs.name, xs.type))
     key = PVar(names.fresh("k"), first.left.type)
     source = co_grouped(left, first.right, xs, ys, key, beside)
@@ -121,7 +122,7 @@ def _unnest_one(term: CMap, names: Names) -> Term | None:
 
 
 def _selects_over_sources(term: CMap, outer: frozenset[str], names: Names) -> Iterator[Correlated]:
-    """The nested selects whose first generator is over what is the same for all outer elements."""
+    """The correlated nested selects whose first generator is over a source that is the same for all outer elements."""
     for nested in nested_selects(term.function.body, lambda t: reads_sources(t.source) and not free_vars(t.source)):
         correlated = _correlated(nested, outer, names)
         if correlated is not None:
@@ -129,7 +130,7 @@ def _selects_over_sources(term: CMap, outer: frozenset[str], names: Names) -> It
 
 
 def _correlated(nested: Nested, outer: frozenset[str], names: Names) -> Correlated | None:
-    """How a nested comprehension is linked with the outer variables: as it is, or with its first generators as one."""
+    """The link of a nested comprehension with the outer variables: as it is, or with its first generators combined."""
     together = (term for term in _generators_together(nested.term) if _is_closed(term.source))
     attempts = (_linked(attrs.evolve(nested, term=term), outer, names) for term in chain([nested.term], together))
     return next((attempt for attempt in attempts if attempt is not None), None)
@@ -146,7 +147,7 @@ def _is_closed(source: Term) -> bool:
 
 
 def _linked(nested: Nested, outer: frozenset[str], names: Names) -> Correlated | None:
-    # A name of the nested select may cover one of the outer variables.
+    # A name in the nested select may shadow an outer variable.
     param, function = rename_apart(nested.term.function.param, nested.term.function.body, outer | nested.local)
     names.taken |= bound_names(param)
     conditions, head = unguarded(function)
@@ -154,7 +155,7 @@ def _linked(nested: Nested, outer: frozenset[str], names: Names) -> Correlated |
     pattern, element = pattern_term(param, names)
     own: tuple[Term, ...] = ()
     if any(may_fail(c) or (may_overflow(c) and _links(c, outer - nested.local, inner)) for c in conditions):
-        # What may fail is evaluated after the conditions on one side that stand before it.
+        # A term that may fail is evaluated after the conditions on its side that come before it.
         inside, conditions = apart(conditions, inner)
         own, conditions = apart(conditions, outer - nested.local)
         source = CMap(Lambda(pattern, guard(inside, Single(element))), source) if inside else source
@@ -191,7 +192,7 @@ def _generators_together(term: CMap) -> Iterator[CMap]:
         variables += pattern_vars(param)
         used = [v for v in variables if v.name in free_vars(body)]
         if bags & {v.name for v in used}:
-            continue  # each element would hold a group of the source
+            continue  # each element would contain a group of the source
         element = [Var(v.name, v.type) for v in used]
         if len(used) == 1:
             yield CMap(Lambda(used[0], body), source(Single(element[0])), span=term.span)

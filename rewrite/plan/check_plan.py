@@ -1,15 +1,16 @@
-"""Whether a plan is well formed: what every pass over plans may rely on, and must keep.
+"""Checks that a plan is well formed: the invariants that passes over plans may rely on, and must keep.
 
-- Names are unique: of stages, of the streams and tables of the query, and of those that are derived, fed back or made.
+- Names are unique: of stages, streams and tables of the query, derived and fed-back streams, and tables made of loops.
 - A stage has the merge, the key and the components of its shape; each component is in the carrier of its monoid.
-- The rows of a feed are linear in each of its inputs, and pairs of what its two patterns match; an input is over one
-  stream, of the type that it has. So are the same rows with their joins in another order.
-- The share of a row in a component is over the variables of the two patterns, and of the component's type: a sum that
-  is in `totals` is a long, two halves of one, or the parts of a double. A feed has a weight if its inputs are sums.
-- What a stage records of how it came about is well typed: `h` has the type of the state, the answer of the query.
-- A derived stream, and what a loop carries, is over stages and static tables. A stage reads what is made of stages
-  before it, and what is made of itself only where that is a recursion: the stream that a loop stands for.
-- The answer is over stages and static tables, and of the type of the query.
+- The rows of a feed are linear in each of its inputs, and pairs that its two patterns match; an input is over one
+  stream, with that stream's type. The same holds for the rows with their joins in another order.
+- The share of a row in a component is over the variables of the two patterns, and of the component's type: for a sum in
+  `totals`, it is a long, two halves of one, the parts of doubles, or the first and last digits of a decimal. A feed has
+  a weight if and only if its inputs are sums.
+- The derivation of a stage is well typed: `h` has the type of the state, the answer that of the query.
+- A derived stream, and a bag that a loop carries, is over stages and static tables. A stage reads derived streams that
+  are made of stages before it; one that is made of itself only if the stream stands for a loop.
+- The answer is over stages and static tables, and has the type of the query.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ NO_NAMES: Mapping[str, Type] = {}
 
 
 def check_plan(name: str, plan: Plan) -> None:
-    """Does nothing for a well-formed plan, as the pass of that name has left it.
+    """Checks that the plan that the pass of this name has returned is well formed.
 
-    Raises: InternalError with the pass, and what is wrong in which stage.
+    Raises: InternalError, naming the pass, with the fault and its place.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> import attrs
@@ -62,7 +63,7 @@ class _PlanChecker:
         self.tables = {**plan.tables, **{name: loop.type for name, loop in plan.loops}}
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with the plan, each with its place."""
+        """The faults of the plan, each with its place."""
         yield from _placed("the plan", self.names())
         for name, loop in self.plan.loops:
             yield from _placed(f"the table {name}", self.term(loop, {}))
@@ -105,7 +106,8 @@ class _PlanChecker:
         yield from _placed("its derivation", self.derivation(stage, before))
 
     def reads(self, stage: Stage, before: Collection[str]) -> Iterator[str]:
-        """That it comes after all that it is made from, but for what it finds itself."""
+        """Checks that a stage comes after those that its derived streams are made from, except itself in a
+        recursion."""
         for derived in self.plan.derived:
             if derived.name in stage.streams:
                 own = {stage.name} if derived.loop is not None else set()
@@ -190,7 +192,7 @@ class _PlanChecker:
         yield from _flows("it is", self.plan.answer.type, self.plan.query.type)
 
     def over_states(self, term: Term, states: Mapping[str, Type]) -> Iterator[str]:
-        """That a term reads these stages and static tables alone."""
+        """Checks that a term reads only these stages and static tables."""
         for name in sorted(free_vars(term) - states.keys()):
             yield f"{name} is no stage that it may read"
         yield from self.term(term, {}, states)
@@ -202,7 +204,8 @@ class _PlanChecker:
     def term(
         self, term: Term, streams: Mapping[str, Type | None] | None = None, variables: Mapping[str, Type] = NO_NAMES
     ) -> Iterator[str]:
-        """That a term is well typed, over variables, streams and static tables of the types that they have."""
+        """Checks that a term is well typed, and reads variables, streams and static tables with the types that they
+        have."""
         fault = first_fault(term, variables)
         if fault is not None:
             yield f"{fault.message}, in: {shorten(fault.term)}"
@@ -232,7 +235,7 @@ def _flows(what: str, value: Type, place: Type) -> Iterator[str]:
 
 
 def _shape(stage: Stage) -> Iterator[str]:
-    """That the merge is that of its components, and the key that of its shape."""
+    """Checks that the merge of a stage is that of its components, and its key that of its shape."""
     monoids: tuple[Monoid, ...] = tuple(component.monoid for component in stage.components)
     names = [component.name for component in stage.components]
     if len({*names}) < len(names):
@@ -261,7 +264,7 @@ def _component(component: Component) -> Iterator[str]:
 
 
 def _sums(feed: Feed) -> Iterator[str]:
-    """That a feed has a weight, and totals, where its inputs are kept as sums, and only there."""
+    """Checks that a feed has a weight if its inputs are stored as sums, and a weight or totals only then."""
     kept = [read.label for read in feed.rows.inputs if read.sums]
     if feed.weight is None:
         yield from (f"input {label} is kept as sums, and the feed has no weight" for label in kept)
@@ -277,15 +280,15 @@ def _sums(feed: Feed) -> Iterator[str]:
 
 
 HALVES = ty.TupleType((ty.LONG, ty.LONG))
-"""Of a sum of longs that is wider than a long; of one of decimals there are the first digits and the last ones."""
+"""The halves of a sum of longs that may be wider than a long. A sum of decimals has its first and its last digits."""
 PARTS = ty.TupleType((ty.LONG, ty.DOUBLE, ty.LONG))
-"""Of a sum of products of doubles: the magnitude, the mantissas and how many there are."""
+"""The parts of a sum of products of doubles: the magnitude, the mantissas and their number."""
 LIMBED = ty.TupleType((*PARTS.items, ty.LONG, ty.DOUBLE, ty.LONG, ty.LONG, ty.LONG, ty.LONG))
-"""Of a sum of doubles: the same of huge ones, how often all of them are added, and the limbs of the others."""
+"""The parts of a sum of doubles: the same of huge ones, how often all are added, and the limbs of the others."""
 
 
 def _total(where: str, unit: Term, component: Component) -> Iterator[str]:
-    """That the share of many rows in a sum is what there is for sums of its type."""
+    """Checks that the share of many rows in a sum has one of the types for sums of its type."""
     if component.monoid != SUM:
         yield f"{where} is that of several rows, and its monoid {component.monoid}"
         return

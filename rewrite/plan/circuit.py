@@ -1,13 +1,13 @@
-"""The circuit of a plan: operators, each with how it follows a change of what it reads ([DBSP] §3, [RZ] 2.6).
+"""The circuit of a plan: its operators, each with its delta rule ([DBSP] §3, [RZ] 2.6).
 
-A plan says *what* is kept: stages, what is derived from them, the answer (`plan.py`). The circuit says *how* a batch
-goes through it: an engine, `explain`, its picture, `--strict` and the metrics read the same one. Its operators are
+A plan says *what* is kept: stages, derived streams, the answer (`plan.py`). The circuit says *how* a batch goes through
+it: the engines, `explain`, its picture, `--strict` and the metrics read the same one. Its operators are
 
     source ──► filter-map ──► index ──► join ──► aggregate ──► differentiate ──► … ──► answer
                linear, Thm 3.3   ∫      bilinear, Thm 3.4   ⊗      D ∘ term ∘ I
 
-and a loop whose values are carried over goes back by a `delay` ([DBSP] §5). What an operator keeps is an integral of
-its input (`I`), by which it is looked up; all others keep nothing.
+and a loop whose values are carried over is closed by a `delay` ([DBSP] §5). An operator that has a state keeps the
+integral of its input (`I`), to look rows up in it; all others keep nothing.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
 
 @attrs.frozen(eq=False, slots=False)
 class Circuit:
-    """The operators of a plan, each after those that it is given something by, but for what goes round."""
+    """The operators of a plan, each after those that it reads, except in cycles."""
 
     plan: Plan
     operators: tuple[Operator, ...]
     answer: DeltaRules
-    """How the answer follows the states."""
+    """The delta rules of the answer."""
     derived: Mapping[str, DeltaRules]
-    """How the derived streams do, by their names."""
+    """The delta rules of the derived streams, by their names."""
     starts: Mapping[str, DeltaRules]
-    """How what loops begin with does, by the names of the bags that they carry."""
+    """The delta rules of the terms that loops begin with, by the names of the streams of the bags that they carry."""
     values: Mapping[str, DeltaRules]
-    """How what a step makes of those bags does."""
+    """The delta rules of the values of those bags after a step, by the same names."""
     access: Mapping[str, Access]
-    """How batches read and change each stage."""
+    """How batches read and change each stage, by its name."""
 
     @cached_property
     def by_id(self) -> dict[str, Operator]:
@@ -75,41 +75,41 @@ class Circuit:
         return self._of_stages[name]
 
     def of_feed(self, stage: str, feed: int) -> Operator:
-        """The operator whose output are the rows of a feed, by its number in the stage."""
+        """The operator that outputs the rows of a feed, which is given by its number in the stage."""
         return next(o for o in self.of_stage(stage) if o.feed == feed and o.kind is not OperatorKind.INDEX)
 
     def index(self, stage: str, feed: int, label: str) -> Operator:
-        """The operator that keeps an input of a join."""
+        """The operator that stores an input of a join."""
         return next(o for o in self.of_stage(stage) if o.feed == feed and o.input == label)
 
     def groups(self, stage: str) -> Operator:
-        """The operator that keeps the groups, or the totals, of a stage."""
+        """The operator that stores the groups, or the totals, of a stage."""
         kinds = OperatorKind.AGGREGATE, OperatorKind.DISTINCT
         return next(o for o in self.of_stage(stage) if o.kind in kinds)
 
     def bag(self, stage: str, component: int) -> Operator:
-        """The operator that keeps a component that is a bag."""
+        """The operator that stores a component that is a bag."""
         return next(o for o in self.of_stage(stage) if o.component == component)
 
     def works(self, stage: str) -> tuple[Work, ...]:
-        """What a batch has to do for a stage, if it has rows of one of the stage's streams; otherwise nothing."""
+        """The work of a batch for a stage, if it has rows of one of the stage's streams; otherwise there is none."""
         return tuple(work for operator in self.of_stage(stage) for work in operator.works)
 
     def cost(self, stage: str) -> tuple[Cost, str | None]:
-        """The most that a batch reads of a stage, and why it is more than the delta."""
+        """The most that a batch reads of a stage, and the reason for that cost."""
         return most(self.works(stage))
 
     def change(self, name: str) -> Work:
-        """What it costs to say how a batch has changed the `answer`, or a derived stream."""
+        """The work of computing how a batch has changed the `answer`, or a derived stream."""
         return self.by_id[name].works[0]
 
 
 _KNOWN = WeakValueDictionary[int, Circuit]()
-"""The circuits of plans that are in use, by the identity of the plan: a circuit has its plan, so no other gets that."""
+"""The circuits of plans in use, by the identity of the plan: a circuit holds its plan, so no other plan gets that."""
 
 
 def circuit_of(plan: Plan) -> Circuit:
-    """The circuit of a plan, which is made once as long as somebody has it."""
+    """The circuit of a plan, which is made once for as long as it is in use."""
     known = _KNOWN.get(id(plan))
     if known is None:
         known = _KNOWN[id(plan)] = _circuit_of(plan)
@@ -131,14 +131,14 @@ def _circuit_of(plan: Plan) -> Circuit:
 
 
 def _access(stage: Stage, plan: Plan, carried: frozenset[str], readers: Sequence[DeltaRules]) -> Access:
-    """How batches read and change a stage; those of loops that are carried over are named."""
+    """How batches read and change a stage; `carried` names the stages in loops that are carried over."""
     in_steps = plan.recursion_of(stage) is not None or stage.name in carried
     access = Access.STEPS if in_steps else Access.LOOKED_UP if _is_looked_up(stage, readers) else Access.ONCE
     return access | Access.SPARSE if plan.has_residual else access
 
 
 def _is_looked_up(stage: Stage, readers: Sequence[DeltaRules]) -> bool:
-    """Whether a batch asks for the groups that it has touched, and for no others."""
+    """Whether batches read only the groups that they have touched."""
     rules = [reader.of((stage.name,)) for reader in readers if stage.name in reader.reads]
     return stage.shape is Shape.KEYED and all(rule.rule is Rule.KEYS and rule.stage is stage for rule in rules)
 
@@ -175,7 +175,7 @@ def _operators(
             if each.name not in said:
                 said.add(each.name)
                 made = _made(each.name, OperatorKind.DIFFERENTIATE, derived[each.name], plan)
-                # Of what it keeps back, elements that are alike lie together, as those of a delay.
+                # Like elements of what it holds back are stored together, as those of a delay.
                 yield attrs.evolve(made, access=Access.STEPS) if each.threshold.is_given else made
         yield from _stage(stage, plan, access[stage.name])
         if recursion is not None and recursion.name not in said:
@@ -202,13 +202,13 @@ def _source(name: str, t: Type, plan: Plan) -> Operator:
 
 
 def _looked_up(name: str, rule: str, t: Type) -> Operator:
-    """A source of which it is kept which rows there are."""
+    """The operator of a source whose current rows are stored."""
     source = Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule, kept=Stored(item_type(t)))
     return attrs.evolve(source, access=Access.LOOKED_UP)
 
 
 def _made(id: str, kind: OperatorKind, rules: DeltaRules, plan: Plan) -> Operator:
-    """What is made of states: how it changes."""
+    """The operator of a term over states (the answer, or a derived stream), with its delta rule."""
     work = change_work("the answer" if kind is OperatorKind.ANSWER else f"the changes of {id}", rules, plan)
     rule = rules.of_all.rule
     linearity = Linearity.LINEAR if rule is Rule.CHANGE else Linearity.NONLINEAR
@@ -217,7 +217,7 @@ def _made(id: str, kind: OperatorKind, rules: DeltaRules, plan: Plan) -> Operato
 
 
 def _stage(stage: Stage, plan: Plan, access: Access) -> Iterator[Operator]:
-    """The operators of a stage: those of its feeds, then what it keeps."""
+    """The operators of a stage: those of its feeds, then those that store its state."""
     given = []
     for i, (feed, number) in enumerate(zip(stage.feeds, _numbers(stage), strict=True)):
         found = _join(stage, feed, number, plan, access) if len(feed.rows.inputs) > 1 else _map(stage, feed, number)
@@ -240,13 +240,12 @@ def _stage(stage: Stage, plan: Plan, access: Access) -> Iterator[Operator]:
         kept = Stored(stage.key_type, stage.components[i].type)
         work = bag_work(names[i])
         bag = Operator(id, OperatorKind.BAG, tuple(given), Linearity.LINEAR, "⊎ of the change", (work,), kept)
-        # It is read as a whole, or step by step: nothing is looked up in it that a batch touches little of.
+        # A bag is read as a whole, or step by step: no batch looks up a small part of it.
         yield attrs.evolve(bag, stage=stage.name, component=i, access=access & Access.STEPS)
 
 
 def _numbers(stage: Stage) -> list[str]:
-    """What tells the feeds of a stage apart: their numbers among the joins, and among the others, if there are
-    several."""
+    """The suffixes of a stage's feeds: their numbers among the joins, or among the others, if there are several."""
     joins = [len(feed.rows.inputs) > 1 for feed in stage.feeds]
     return [f".{joins[: i + 1].count(is_join)}" if joins.count(is_join) > 1 else "" for i, is_join in enumerate(joins)]
 
@@ -262,10 +261,10 @@ def _map(stage: Stage, feed: Feed, suffix: str) -> Iterator[Operator]:
 
 
 def _join(stage: Stage, feed: Feed, suffix: str, plan: Plan, access: Access) -> Iterator[Operator]:
-    """The operators of a feed of several inputs: what is kept of each, then their join, whose output are its rows."""
-    # Where a batch touches little of a state, what it joins with is looked up as in the steps of a loop.
+    """The operators of a feed of several inputs: an index for each, then their join, which outputs the rows."""
+    # Where a batch touches little of a state, its join partners are looked up as in the steps of a loop.
     looked_up = Access.STEPS if access & (Access.STEPS | Access.SPARSE) else Access.LOOKED_UP
-    # The steps of a loop are counted, and numbers of them leave no range.
+    # The numbers of steps that a loop adds up leave no range.
     fails = may_fail_for_pairs(feed, overflows=Access.STEPS not in access)
     form = DeltaForm.THERE if fails and any(plan.may_lose(i.stream) for i in feed.rows.inputs) else DeltaForm.CHANGES
     others = tuple(other_keys(feed))
@@ -293,14 +292,14 @@ def _tables_of(feed: Feed) -> list[str]:
 
 
 _WRITTEN = {"delta": "Δ{0}", "new": "{0}'", "old": "{0}", "came": "Δ⁺{0}", "went": "Δ⁻{0}", "kept": "({0}∩{0}')"}
-"""How the versions of an input are written: Δ⁻ are the rows that go, of negative weights."""
+"""The notation for the versions of an input: Δ⁻ are the deletions, with negative weights."""
 
 
 def delta_rule(feed: Feed, form: DeltaForm = DeltaForm.CHANGES) -> str:
     """The change of a feed's rows as a sum, `ΔS ⋈ T ⊎ S' ⋈ ΔT` ([DBSP] Thm 3.4), with the summands of a form.
 
-    An engine may take the inputs in another order, that in which it knows their changes. The reference engine, whose
-    bags have no negative weights, always takes the rows that are there.
+    An engine may take the inputs in another order, that in which their changes become known. The reference engine,
+    whose bags have no negative weights, always uses `DeltaForm.THERE`.
     """
     names = input_names(feed)
     summands = [
@@ -311,7 +310,8 @@ def delta_rule(feed: Feed, form: DeltaForm = DeltaForm.CHANGES) -> str:
 
 
 def _pair(term: Term) -> tuple[Type, Type | None]:
-    """By what the elements of an input are kept, and what of them."""
+    """The types of the key and of the value that the elements of an input are stored as; the value is None if they are
+    no pairs."""
     item = item_type(term.type)
     if isinstance(item, ty.TupleType) and len(item.items) == 2:
         return item.items[0], item.items[1]

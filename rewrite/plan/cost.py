@@ -1,10 +1,9 @@
-"""What a batch costs: how much of a state is read, and moved.
+"""The cost of a batch: how much of a state is read, and moved.
 
-Rows that are moved go over the network; rows that are read stay where they are. A join goes over the keys of a state
-where they lie, and works on the rows of the wanted ones; where the steps of a batch look things up again and again, a
-large state is in blocks, and they go over those of their keys alone. What a batch brings is merged with what is there
-when there is much of it, so that over many batches each row is merged as often as the logarithm of the state's size
-says.
+Rows that are moved go over the network; rows that are read stay where they are. A join scans the keys of a state in
+place, and processes only the rows of the wanted ones; where the steps of a batch look rows up repeatedly, a large state
+is in blocks, and they scan only the blocks of their keys. New rows are merged with old ones when there are many of
+them, so that over many batches the number of times that a row is merged is logarithmic in the size of the state.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
 
 
 class Cost(Enum):
-    """How much a batch has to do with, from little to much."""
+    """How much a batch reads or moves, from little to much."""
 
     DELTA = "the delta"
     KEYS = "the touched keys"
@@ -43,13 +42,13 @@ class Cost(Enum):
 
     @staticmethod
     def largest(costs: Iterable[Cost]) -> Cost:
-        """The largest of some costs; that of nothing to do is the delta."""
+        """The largest of some costs; the delta if there are none."""
         return max(costs, key=list(Cost).index, default=Cost.DELTA)
 
 
 @attrs.frozen
 class Reason:
-    """Why it takes as much as it does, and the same in a few words where that is more than the delta."""
+    """The reason for a cost, and the same in a few words where the cost is more than the delta."""
 
     text: str
     brief: str | None = None
@@ -57,7 +56,7 @@ class Reason:
 
 @attrs.frozen
 class Work:
-    """A part of what a batch has to do; `why` it reads what it reads, where there is something to say of that."""
+    """A part of the work of a batch; `why` is the reason for what it reads, if there is one to give."""
 
     what: str
     reads: Cost
@@ -66,29 +65,29 @@ class Work:
 
     @property
     def reason(self) -> str | None:
-        """Why, as a whole."""
+        """The whole reason."""
         return None if self.why is None else self.why.text
 
     @property
     def brief(self) -> str | None:
-        """Why, in a few words."""
+        """The reason in a few words."""
         return None if self.why is None else self.why.brief
 
 
 def most(works: Sequence[Work]) -> tuple[Cost, str | None]:
-    """The most that some works read, and why that is more than the delta, where it is."""
+    """The most that some works read, and the reasons that are given for that."""
     cost = Cost.largest(work.reads for work in works)
     return cost, _together(work.reason for work in works if work.reads is cost)
 
 
 def briefly(works: Sequence[Work]) -> str | None:
-    """Why the most that some works read is more than the delta, in a few words."""
+    """The reasons for the most that some works read, in a few words."""
     cost, _ = most(works)
     return _together(work.brief for work in works if work.reads is cost)
 
 
 def _together(reasons: Iterable[str | None]) -> str | None:
-    """Each of some reasons once; None where there are none."""
+    """The distinct reasons as one text; None where there are none."""
     return "; ".join(dict.fromkeys(filter(None, reasons))) or None
 
 
@@ -96,7 +95,7 @@ def _together(reasons: Iterable[str | None]) -> str | None:
 
 
 def groups_work(stage: Stage) -> Work:
-    """To merge what a batch has of groups, or of totals."""
+    """The work of merging the groups, or the totals, of a batch."""
     match stage.shape:
         case Shape.KEYED:
             what = f"the groups of {stage.name}"
@@ -106,12 +105,13 @@ def groups_work(stage: Stage) -> Work:
 
 
 def bag_work(name: str) -> Work:
-    """To merge what a batch has of a bag."""
+    """The work of merging a batch into a bag."""
     return Work(f"the bag {name}", Cost.DELTA, Cost.DELTA)
 
 
 def join_work(feed: Feed, otherwise: Sequence[OtherKey]) -> Work:
-    """To join a batch with what is stored of the other inputs, of which some are met by other keys."""
+    """The work of joining a batch with the stored rows of the other inputs, some of which are looked up by other
+    keys."""
     what = f"the join {feed_name(feed)}"
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     if joins_on_nothing(feed):
@@ -143,7 +143,7 @@ def _by_key(otherwise: Sequence[OtherKey], shown: Mapping[str, str]) -> Reason:
 
 
 def _met(name: str, otherwise: Sequence[OtherKey], shown: Mapping[str, str], *, is_kept: bool) -> str:
-    """Whose batches meet an input by another key, and how its rows are found then."""
+    """Whose batches look an input up by another key, and how its rows are found then."""
     keys = (key for key in otherwise if shown[key.label] == name and (key.parts is not None) == is_kept)
     batches = listed(list(dict.fromkeys(shown[key.batch] for key in keys)))
     meet = f"batches of {batches} meet {name} by another key"
@@ -153,7 +153,7 @@ def _met(name: str, otherwise: Sequence[OtherKey], shown: Mapping[str, str], *, 
 
 
 def table_join_work(names: tuple[str, ...]) -> Work:
-    """To join a batch with static tables."""
+    """The work of joining a batch with static tables."""
     tables = listed(names)
     found = f"all of {tables} is looked through for the partners of a batch's rows"
     why = Reason(f"{found}, and moved to them unless it is small", f"joins all of {tables}")
@@ -161,7 +161,8 @@ def table_join_work(names: tuple[str, ...]) -> Work:
 
 
 def _joined_again(body: Term) -> list[tuple[str, list[str]]]:
-    """Each input whose batches meet a join of others, which is not stored and so is made again."""
+    """Each input whose batches meet a join of others, which is not stored and so is computed again, with these
+    others."""
     found = []
     for term in subterms(body):
         if isinstance(term, CoGroup):
@@ -171,13 +172,13 @@ def _joined_again(body: Term) -> list[tuple[str, list[str]]]:
     return found
 
 
-# --- what is made of states ---------------------------------------------------------------------
+# --- terms over states --------------------------------------------------------------------------
 
 
 def change_work(what: str, rules: DeltaRules, plan: Plan) -> Work:
-    """To say how a batch has changed what is made of states: the answer, or a derived stream.
+    """The work of computing how a batch has changed a term over states: the answer, or a derived stream.
 
-    The answer as a snapshot is made from the whole state in any case.
+    A snapshot of the answer is computed from the whole state in any case.
     """
     cost, why = _change(rules, [stage for stage in plan.stages if stage.name in rules.reads])
     return Work(what, cost, cost, why)
@@ -228,7 +229,7 @@ def _loops_over(term: Term, state: str) -> bool:
 
 
 def _regrouping(answer: Term, state: str) -> str | None:
-    """The operator that first puts together what belongs to different keys of a state."""
+    """The first operator that combines values of different keys of a state."""
     names = {GroupBy: "a groupBy", CoGroup: "a coGroup", OrderBy: "an order", Take: "a limit", Reduce: "a reduce"}
     for term in subterms(answer):
         if state in free_vars(term) and type(term) in names:

@@ -1,11 +1,10 @@
-"""How a term over states changes with a batch: the rule that there is for it, which an engine and `explain` ask for.
+"""How a term over states changes with a batch: its delta rule, which the engines and `explain` look up.
 
-Where the whole answer, or what a stage passes on to the next one, is a kMap over one state, a batch changes it at the
-keys that it touches, and only there: `touched_stage` says so, for the step that computes the changes and for whoever
-tells what a batch costs. Where it is linear in a state that is a bag, it changes by its value over the bag's change:
-`linear_stage`. And where such a bag stays and something else changes that is read beside it, each element of the bag
-says by itself what it gave and what it gives: `row_by_row`. Of an answer that is the first elements of an order, those
-can be followed alone: `first_elements`.
+Where the answer, or a derived stream, is a kMap over one state, a batch changes it only at the keys that it touches:
+`touched_stage`. Where it is linear in a state that is a bag, it changes by its value over the bag's change:
+`linear_stage`. And where such a bag stays and another state changes that is read beside it, the results of each element
+of the bag, before and after, are compared: `row_by_row`. Of an answer that is the first elements of an order, these can
+be maintained without the others: `first_elements`.
 
 *Source*: [MRQL] Def. 4 (the kMap), [DBSP] Thm 3.4 (what is linear).
 """
@@ -55,7 +54,7 @@ class Rule(Enum):
 
 @attrs.frozen
 class DeltaRule:
-    """A rule, and the stage whose bag, keys or elements it is about; none where values are compared whole."""
+    """A rule, and the stage whose bag, keys or elements it is about; None where values are compared whole."""
 
     rule: Rule
     stage: Stage | None = None
@@ -66,39 +65,40 @@ WHOLE = DeltaRule(Rule.WHOLE)
 
 @attrs.frozen(eq=False)
 class DeltaRules:
-    """How a batch changes the value of a term over states, by which of the states it has changed.
+    """The delta rules of a term over states, by which of the states a batch has changed.
 
-    The rules are found once, when the plan is made, and looked up in each batch.
+    The rules are found once, when the circuit is made, and looked up in each batch.
     """
 
     term: Term
     reads: frozenset[str]
-    """The stages that the term is over."""
+    """The names of the stages that the term is over."""
     alone: Mapping[str, DeltaRule]
-    """The rule where one of them alone has changed."""
+    """For each of them, the rule where it alone has changed."""
     by_element: Stage | None
-    """The bag whose elements are compared where something else has changed beside it."""
+    """The bag whose elements are compared where another state has changed beside it."""
     one_by_key: Stage | None
-    """The one stage that it is over, where a key of it has one element at most."""
+    """The one stage that the term is over, if the term has at most one element for each of its keys."""
     tells_apart: bool
-    """Whether what different elements give differs, where elements are compared."""
+    """Whether different elements give different results, where elements are compared."""
     first: FirstElements | None = None
-    """Of an answer, the first elements of an order that it is, where those are followed alone."""
+    """The first elements of an order, for an answer that consists of these, if they can be maintained without the
+    others."""
 
     def of(self, changed: Collection[str]) -> DeltaRule:
-        """The rule where these stages, and maybe others that the term is not over, have changed."""
+        """The rule where these stages have changed; stages that the term is not over are ignored."""
         if self.by_element is not None and self.reads & {*changed} - {self.by_element.name}:
             return DeltaRule(Rule.ELEMENTS, self.by_element)
         return self.of_values(changed)
 
     def of_values(self, changed: Collection[str]) -> DeltaRule:
-        """The same where elements are not compared one by one, as where there was nothing before."""
+        """The rule where elements are not compared one by one, as where there was nothing before."""
         read = self.reads & {*changed}
         return self.alone[next(iter(read))] if len(read) == 1 else WHOLE
 
     @property
     def of_all(self) -> DeltaRule:
-        """The rule where every stage may have changed that the term is over."""
+        """The rule where every stage that the term is over may have changed."""
         return self.of(self.reads)
 
 
@@ -117,7 +117,7 @@ def delta_rules(term: Term, stages: tuple[Stage, ...]) -> DeltaRules:
 
 
 def _alone(term: Term, stage: Stage) -> DeltaRule:
-    """The rule where one stage has changed, and no other that the term is over."""
+    """The rule where this stage has changed, and no other that the term is over."""
     if linear_stage(term, (stage,)) is not None:
         return DeltaRule(Rule.CHANGE, stage)
     if touched_stage(term, (stage,)) is not None:
@@ -126,7 +126,7 @@ def _alone(term: Term, stage: Stage) -> DeltaRule:
 
 
 def is_by_key(answer: Term, state: str) -> bool:
-    """Whether an answer is the union of what it is for each key of a state alone.
+    """Whether an answer is the union of its values for each key of a state by itself.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> X = {"X": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
@@ -146,7 +146,7 @@ def is_by_key(answer: Term, state: str) -> bool:
 
 
 def touched_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
-    """The stage whose touched keys are all that a change of a term depends on; None where it depends on more."""
+    """The stage whose touched keys alone determine a change of a term; None where more does."""
     match [stage for stage in stages if stage.name in free_vars(term)]:
         case [stage] if stage.shape is Shape.KEYED and is_by_key(term, stage.name):
             return stage
@@ -155,7 +155,7 @@ def touched_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
 
 
 def gives_one(answer: Term, state: str) -> bool:
-    """Whether an answer that is by key has one element at most for each key of a state.
+    """Whether an answer that is by key has at most one element for each key of a state.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> X = {"X": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
@@ -180,7 +180,7 @@ def gives_one(answer: Term, state: str) -> bool:
 
 
 def linear_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
-    """The one bag that a term is linear in: how the bag changes is then all that a change of the term depends on."""
+    """The one bag that a term is over, and linear in: the change of the bag alone then determines that of the term."""
     match [stage for stage in stages if stage.name in free_vars(term)]:
         case [stage] if stage.shape is Shape.BAG and isinstance(term.type, ty.BagType) and is_linear(term, stage.name):
             return stage
@@ -189,15 +189,15 @@ def linear_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
 
 
 def row_by_row(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
-    """The bag whose elements each give one element of a term at most, beside what else the term reads.
+    """The bag whose elements each give at most one element of a term, which reads other states beside it.
 
     *Equation*: with f(X, C) = cMap(λp. g(p, C), X), linear in X,
 
         f(X ⊎ ΔX, C') − f(X, C) = ⊎ {g(p, C') − g(p, C) | p ∈ X} ⊎ f(ΔX, C')
 
-    so that an element that gives what it gave is no part of the change, and rows are compared where they lie. *Source*:
-    [DBSP] Thm 3.4, where only one of the arguments is linear. *Requires*: g(p, C) is an expression of Spark, as it is
-    not to be computed in Python for rows that a condition keeps out.
+    so that an element whose result stays the same is no part of the change, and rows are compared in place. *Source*:
+    [DBSP] Thm 3.4, where only one of the arguments is linear. *Requires*: g(p, C) is an expression of Spark, as no
+    Python function must be called for rows that a condition excludes.
     """
     named = {stage.name: stage for stage in stages}
     match term:
@@ -210,7 +210,7 @@ def row_by_row(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
 
 
 def only_element(body: Term) -> Term | None:
-    """The one element that there is where some conditions hold; None where a body is not of that form.
+    """The one element of a body, which may be under conditions; None where the body is not of that form.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -227,7 +227,7 @@ def only_element(body: Term) -> Term | None:
 
 
 def tells_apart(term: CMap) -> bool:
-    """Whether the elements that are given by different elements of a bag differ, since each is a part of what it gives.
+    """Whether different elements of a bag give different results, since each result contains its element.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> X = {"X": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
@@ -251,7 +251,7 @@ def _is_told(param: Pattern, parts: set[Term]) -> bool:
 
 
 def _parts(item: Term) -> Iterator[Term]:
-    """A tuple or a record taken apart, as deep as it is put together."""
+    """The parts of a tuple or a record, and of those in it."""
     match item:
         case Tup(items):
             yield from (part for each in items for part in _parts(each))
@@ -264,37 +264,37 @@ def _parts(item: Term) -> Iterator[Term]:
 # --- the first elements of an order -------------------------------------------------------------
 
 FIRST_MAX_COUNT = 10_000
-"""No more than so many elements are followed."""
+"""The largest number of first elements that are maintained."""
 
 
 @attrs.frozen(eq=False)
 class FirstElements:
-    """The first elements of an order of what is made of one state, followed from batch to batch without all the others.
+    """The first elements of an ordered term over one state, maintained from batch to batch without the others.
 
-    A prefix P of what is ordered is kept: all elements that come before a bound b. Where each key of the state X makes
-    one element, a batch touches the keys K; where the elements are linear in a bag X, it changes that by ΔX:
+    A prefix P of the order is kept: all elements that come before a bound b. A batch touches the keys K, where each key
+    of the state X gives one element at most; or it changes X by ΔX, where the elements are linear in a bag X:
 
         P' = {e ∈ P | key(e) ∉ K} ⊎ {e ∈ f(X'|K) | e < b}        P' = P ⊎ {e ∈ f(ΔX) | e < b}
 
-    is again all that comes before b, and its first elements are those of the order. Where it has not enough of them any
-    more, P and b are taken from the whole again.
+    is again all that comes before b, and its first elements are those of the order. Where it has too few of them, P and
+    b are computed from the whole again.
     """
 
     count: int
     ordered: OrderBy
     rules: DeltaRules
-    """How what is ordered follows the state."""
+    """The delta rules of the ordered term."""
     stage: Stage
-    """The state."""
+    """The stage of the state."""
 
     @property
     def is_by_key(self) -> bool:
-        """Whether each key makes one element at most."""
+        """Whether each key gives at most one element."""
         return self.rules.of_all.rule is Rule.KEYS
 
 
 def first_elements(answer: Term, stages: tuple[Stage, ...]) -> FirstElements | None:
-    """The first elements that an answer is; None where it is something else, or has to be made of the whole.
+    """The first elements that an answer consists of; None where it is another term, or must be computed from the whole.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> first_elements(parse("take(2L, orderBy({((1L,), 1L)}; asc))"), ()) is None
@@ -313,7 +313,8 @@ def first_elements(answer: Term, stages: tuple[Stage, ...]) -> FirstElements | N
 
 
 def _is_one_row(source: Term, state: str) -> bool:
-    """Whether each row of a state makes one element at most, in one way: what the row is of can be told beside it.
+    """Whether each row of a state gives at most one element, by one head, so that the key of the row can be kept beside
+    it.
 
     >>> from mrql.algebra import types as ty
     >>> from mrql.algebra.notation.parser import parse

@@ -1,6 +1,6 @@
-"""The sums that the inputs of a join keep in the place of rows: of longs, of decimals, of doubles.
+"""The sums that the inputs of a join store in the place of rows: of longs, of decimals, of doubles.
 
-Which sums may be kept so, and why, is said in `eager_aggregation.py`.
+`eager_aggregation.py` says which sums may be stored so, and why.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.joins.products import Factor, KeptFactor, Product, Times, cast, factors, halves, product_of
 
 LIMB_NAMES = "rpwof"
-"""How the sums of limbs are called, in the order of `fn.LIMBS`."""
+"""The names of the sums of limbs, in the order of `fn.LIMBS`."""
 
 
 @attrs.frozen
 class SumTerm:
-    """What a sum gets of a row: the number, if all `conditions` hold and it is not missing."""
+    """What a row adds to a sum: the product, if all `conditions` hold and it is not missing."""
 
     component: int
     carrier: ty.Basic
@@ -39,18 +39,18 @@ class SumTerm:
 
 @attrs.define
 class KeptSums:
-    """The sums that the inputs of a join keep, and what they are worth for a row that is joined."""
+    """The sums that the inputs of a join store, and the totals of a joined row that are computed from them."""
 
     names: Names
     owner: Mapping[str, int]
-    """The number of the leaf that a column is of."""
+    """For each column, the number of its leaf."""
     measures: list[dict[Term, Var]]
-    """For each leaf, the numbers that it keeps the sums of."""
+    """For each leaf, the numbers that it stores the sums of."""
     magnitudes: list[dict[Term, Var]]
-    """For each leaf, the magnitudes of numbers, by which it keeps such sums."""
+    """For each leaf, the magnitudes of numbers, by which it stores such sums."""
 
     def of(self, share: SumTerm) -> Term:
-        """What a joined row of sums adds to a total, all of its rows together."""
+        """What a joined row of sums adds to a total, for all the rows that it stands for."""
         local: dict[int, Term] = {}
         conditions: list[Term] = [
             Prim(fn.NOT, (Prim(fn.IS_NULL, (factor.term,)),))
@@ -67,7 +67,7 @@ class KeptSums:
         held = reduce(both, conditions[1:], conditions[0]) if conditions else None
         match share.product:
             case Factor(leaf, Cast(inner, ty.DOUBLE)) if inner.type == ty.LONG:
-                # What is an integer is added up as one.
+                # An integer that is cast to a double is added up as an integer.
                 longs = attrs.evolve(share, product=Factor(leaf, inner), narrow=False)
                 return self._of_longs(longs, local, held)
             case KeptFactor() | Factor() if share.carrier == ty.DOUBLE:
@@ -80,7 +80,7 @@ class KeptSums:
                 return self._of_longs(share, local, held)
 
     def _of_longs(self, share: SumTerm, local: Mapping[int, Term], held: Term | None) -> Term:
-        """A long where no addend is larger than an int, and otherwise its halves."""
+        """A long where the sum is narrow, and otherwise its halves."""
         zero = Lit(0, ty.LONG)
         own = {factor.leaf for factor in factors(share.product) if isinstance(factor, Factor)}
         times = [self._count(i, local.get(i)) for i, _ in enumerate(self.measures) if i not in own]
@@ -101,7 +101,7 @@ class KeptSums:
                 return [self.measure(leaf, present(term, local.get(leaf)), "s")]
 
     def _halves(self, product: Product, local: Mapping[int, Term]) -> tuple[Term, Term]:
-        """The halves of a sum of longs, each wider than that of a long."""
+        """The halves of a sum of longs, which may be wider than a long."""
         match product:
             case KeptFactor(term):
                 return Prim(fn.HIGH, (term,), span=term.span), Prim(fn.LOW, (term,), span=term.span)
@@ -116,8 +116,8 @@ class KeptSums:
                 return Prim(fn.TIMES_HIGH, parts, span=span), Prim(fn.TIMES_LOW, parts, span=span)
 
     def _of_decimals(self, number: KeptFactor | Factor, local: Mapping[int, Term], held: Term | None) -> Term:
-        """The first digits and the last ones, each added up as often as the number has partners: that is as often as
-        the query adds it, and no more than there is room for."""
+        """The first digits and the last ones, each times the number of partners: as often as the query adds the number,
+        and no more often than there is room for."""
         own = {number.leaf} if isinstance(number, Factor) else set[int]()
         times = [self._count(i, local.get(i)) for i, _ in enumerate(self.measures) if i not in own]
 
@@ -133,8 +133,8 @@ class KeptSums:
         return Tup((total(fn.FIRST_DIGITS, "f"), total(fn.LAST_DIGITS, "l")))
 
     def _of_doubles(self, number: KeptFactor | Factor, local: Mapping[int, Term], held: Term | None) -> Term:
-        """What there is of a number, all of it but the rest without rounding, and how often each has partners: of huge
-        ones the magnitude, the mantissas and how many there are; and the limbs of the others."""
+        """The parts of a sum of doubles, all but the rest without rounding: the magnitude, the mantissas and the number
+        of the huge ones, the number of partners, and the limbs of the others."""
         own = {number.leaf} if isinstance(number, Factor) else set[int]()
         times = product_of(self._count(i, local.get(i)) for i, _ in enumerate(self.measures) if i not in own)
         condition = local.get(number.leaf) if isinstance(number, Factor) else None
@@ -152,7 +152,7 @@ class KeptSums:
         return Tup((*huge, where(held, times, zero), *map(part, fn.LIMBS, LIMB_NAMES)))
 
     def _of_products(self, product: Times, local: Mapping[int, Term], held: Term | None) -> Term:
-        """The magnitude of the addends, missing where they are; their mantissas added up; and how many there are."""
+        """The magnitude of the addends, missing where they are; the sum of their mantissas; and their number."""
         own = {factor.leaf for factor in factors(product) if isinstance(factor, Factor)}
         counts = [self._count(i, None if i in own else local.get(i)) for i, _ in enumerate(self.measures)]
         magnitude, mantissa = self._parts(product, local)
@@ -173,7 +173,7 @@ class KeptSums:
                 return Prim(fn.MAGNITUDES, (a[0], b[0])), Prim(fn.TIMES, (a[1], b[1]))
 
     def _count(self, leaf: int, held: Term | None) -> Var:
-        """How many rows of an input a joined row stands for, of those that a condition holds for."""
+        """The number of rows of an input that a joined row stands for, and for which a condition holds."""
         return self.measure(leaf, where(held, Lit(1, ty.LONG), Lit(0, ty.LONG)), "n")
 
     def _magnitude(self, leaf: int, number: Term) -> Var:
@@ -209,6 +209,6 @@ def zero_of(t: Type) -> Lit:
 
 
 def present(number: Term, condition: Term | None) -> Term:
-    """A number, 0 where it is missing or a condition does not hold."""
+    """The number, or 0 where it is missing or a condition does not hold."""
     zero = zero_of(number.type)
     return where(condition, If(Prim(fn.IS_NULL, (number,)), zero, number), zero)

@@ -17,7 +17,7 @@ from mrql.rewrite.plan.plan import Feed, Shape, Stage
 def component_names(stage: Stage) -> tuple[str, ...]:
     """Short names for the components of a stage, in their order.
 
-    A total or a bag is called as its stage is, and one of several totals after its monoid.
+    A total or a bag has the name of its stage, and one of several totals that of its monoid.
     """
     names = Names()
     if stage.shape is Shape.KEYED:
@@ -53,14 +53,15 @@ def feed_name(feed: Feed) -> str:
 
 
 def joined_tables(feed: Feed) -> tuple[str, ...]:
-    """The static tables of which the rows of a feed are made, each once."""
+    """The static tables that the rows of a feed are joined with, each once; without inputs, those that the feed
+    reads."""
     if feed.rows.inputs and not any(isinstance(t, CoGroup) for t in subterms(feed.rows.body)):
         return ()
     return tuple(dict.fromkeys(t.name for t in subterms(feed.rows.body) if isinstance(t, Stream) and t.static))
 
 
 def sign(feed: Feed) -> str:
-    """What stands between the inputs of a feed."""
+    """The sign between the inputs of a feed."""
     return " × " if joins_on_nothing(feed) else " ⋈ "
 
 

@@ -1,4 +1,4 @@
-"""The ways in which the loops of a query over streams are kept up to date."""
+"""The strategies by which the loops of a query over streams are kept up to date."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ class LoopStrategy(Enum):
     AUTO = "auto"
     """As a fixpoint where the loop is one, else by running it again."""
     RECOMPUTE = "recompute"
-    """The loop runs again from its start; what is the same in all steps is maintained."""
+    """The loop runs again from its start, over states of what its steps read."""
     EXACT = "exact"
-    """Each step is kept up to date by itself, where their number is known."""
+    """Each step is kept up to date by itself, where the number of steps is known."""
     FIXPOINT = "fixpoint"
-    """What is found stays found, with the step at which it is found first, where a step only adds."""
+    """Each fact is kept with the step at which it is first found, where a step only adds."""
     DIFFUSE = "diffuse"
-    """What the loop had goes on to be improved: a change spreads from where it begins, as far as it matters."""
+    """The previous value is improved further: a change is propagated through the steps while it matters."""
 
 
 KEEPING_BACK = (LoopStrategy.DIFFUSE, LoopStrategy.EXACT)
-"""The ways that can keep small changes back."""
+"""The strategies that can hold small changes back."""
 
 
 @attrs.frozen
 class Chosen:
-    """A loop, the way in which it is kept up to date, and why."""
+    """A loop, its strategy, and the reason for the choice."""
 
     loop: Repeat
     strategy: LoopStrategy
@@ -38,4 +38,4 @@ class Chosen:
 
 
 class Unfit(Exception):
-    """Says why a loop cannot be kept up to date in some way."""
+    """A strategy is not applicable to a loop; the message says why."""

@@ -1,4 +1,4 @@
-"""The operators of a circuit: what each one does, what it keeps, and what a batch costs it ([DBSP] §3)."""
+"""The operators of a circuit: what each one does, what it stores, and what a batch costs ([DBSP] §3)."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ class OperatorKind(Enum):
     """What an operator does."""
 
     SOURCE = "source"
-    """The changes of a stream, as they arrive; those of one that may lose rows are held against what is there of it."""
+    """The changes of a stream, as they arrive; deletions are checked against its current rows, unless they are
+    trusted."""
     TABLE = "table"
     """A static table."""
     FILTER_MAP = "filter-map"
-    """Rows made of rows, each by itself."""
+    """Rows computed from rows, each by itself."""
     INDEX = "index"
-    """One side of a join, kept by the join's key."""
+    """One side of a join, stored by the join's key."""
     JOIN = "join"
     AGGREGATE = "aggregate"
     """Groups or totals: what is stored by key, merged with ⊗."""
     DISTINCT = "distinct"
     """Groups with nothing but the number of their rows."""
     BAG = "bag"
-    """A bag that is kept, by a key or as a whole."""
+    """A bag that is stored, by a key or as a whole."""
     DIFFERENTIATE = "differentiate"
-    """How what is made of states has changed: a batch of changes for the operators after it ([DBSP] Prop. 3.2)."""
+    """The change of a term over states: a batch of changes for the operators after it ([DBSP] Prop. 3.2)."""
     DELAY = "delay"
-    """What a loop had, which the next step begins with; how it differs is fed back."""
+    """The previous value of a loop, which the next step begins with; the difference from it is fed back."""
     ANSWER = "answer"
 
 
 class Linearity(Enum):
-    """What a change of the inputs makes of the output."""
+    """How the output changes with the inputs."""
 
     LINEAR = "linear"
     """`Qᐃ = Q`, [DBSP] Thm 3.3."""
@@ -51,26 +52,26 @@ class Linearity(Enum):
 
 
 class Access(Flag):
-    """How batches read and change what is kept."""
+    """How batches read and change a state."""
 
     ONCE = 0
-    """Each batch once."""
+    """Once in each batch."""
     STEPS = auto()
-    """Step by step: the steps of a loop look things up in it again and again."""
+    """Step by step: the steps of a loop look rows up in it repeatedly."""
     LOOKED_UP = auto()
-    """Each batch looks up some of it: what it takes away, what it joins with, the groups that it touches."""
+    """Each batch looks up some of it: deleted rows, join partners, or the groups that it touches."""
     SPARSE = auto()
-    """Each batch is likely to find and to touch little of it, as where what changes little is kept back: it would be as
-    well to run the loop anew otherwise."""
+    """Each batch is likely to read and change little of it, as where small changes are held back: otherwise it would be
+    as good to run the loop again."""
 
 
 @attrs.frozen
 class Stored:
-    """What an operator keeps: values by keys."""
+    """The state of an operator: values by key."""
 
     key: Type
     value: Type | None = None
-    """None where there is nothing but the number of rows behind the key."""
+    """None where only the number of rows behind the key is stored."""
 
     def __str__(self) -> str:
         by = "" if self.key == ty.UNIT else f" by {show_type(self.key)}"
@@ -82,31 +83,31 @@ class Operator:
     """An operator of the circuit."""
 
     id: str
-    """The same each time that the query is planned."""
+    """Stable across plannings of the same query."""
     kind: OperatorKind
     inputs: tuple[str, ...]
-    """The operators whose changes it is given."""
+    """The ids of the operators whose changes it reads."""
     linearity: Linearity
     rule: str
     """How its output changes."""
     works: tuple[Work, ...] = ()
-    """What a batch has to do for it."""
+    """The work of a batch for it."""
     kept: Stored | None = None
     stage: str | None = None
-    """The stage that it is a part of."""
+    """The name of the stage that it is a part of."""
     feed: int | None = None
     """The number of the feed in the stage, where it is a part of one."""
     input: str | None = None
-    """The label of the input that it keeps."""
+    """The label of the input that it stores."""
     component: int | None = None
-    """The number of the component that it keeps."""
+    """The number of the component that it stores."""
     access: Access = Access.ONCE
-    """How batches read and change what it keeps."""
+    """How batches read and change its state."""
     form: DeltaForm = DeltaForm.CHANGES
-    """The summands of its rule, where it joins."""
+    """The form of its delta rule, where it is a join."""
     other_keys: tuple[OtherKey, ...] = ()
-    """The keys by which batches meet what it keeps, other than its own; by those that are parts of it, it is kept too
-    where it is large."""
+    """The keys, other than its own, by which batches look it up; where it is large, it is also stored by those of them
+    that are parts of its elements."""
 
     @property
     def cost(self) -> Cost:
@@ -115,5 +116,5 @@ class Operator:
 
     @property
     def reason(self) -> str | None:
-        """Why that is more than the delta, where it is."""
+        """The reason for that cost, if one is given."""
         return most(self.works)[1]

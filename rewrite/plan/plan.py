@@ -1,16 +1,15 @@
-"""What a query is compiled to: stages with a state, and an answer over the states.
+"""The plan that a query is compiled to: stages with a state, and an answer over the states.
 
-A *stage* is a key, the monoids of what is stored by key (its *components*), and *feeds*: bags of rows `(key,
-element)`, linear in each of their streams, from which the components are computed, a row's share at a time. The state
-after a batch is
+A *stage* is a key, the monoids of the values stored by key (its *components*), and *feeds*: bags of rows
+`(key, element)`, linear in each of their streams. Each row adds its share to the components. The state after a batch is
 
     state ⊗ h(Δ),    ⊗ = ⇑(⊕1 × … × ⊕n)
 
-and beside the values it counts the rows behind each key, the *support*, which says when a key is there at all.
+and beside the values it has the number of rows behind each key, the *support*: a key exists while that is not 0.
 
-A part of the query that does not merge and has something else above it is a *derived stream*: a term over states that
-stand before it. How a batch changes its value is a bag of rows with weights, and so a batch of changes for the
-stages after it, as the changes of the streams are for the first ones: `(Q1 ∘ Q2)^Δ = Q1^Δ ∘ Q2^Δ` ([DBSP] Prop. 3.2).
+A part of the query that does not merge, below one that does, is a *derived stream*: a term over the states of earlier
+stages. The change of its value in a batch is a bag of rows with weights, and so a batch of changes for the stages after
+it, as the changes of the streams are for the first ones: `(Q1 ∘ Q2)^Δ = Q1^Δ ∘ Q2^Δ` ([DBSP] Prop. 3.2).
 
 The *answer* is a term over variables that stand for the states: `q(S) = a(h(S))` ([MRQL] §2).
 """
@@ -36,12 +35,12 @@ from mrql.rewrite.plan.threshold import NOTHING, Threshold
 
 
 class Shape(Enum):
-    """What a state looks like to the answer."""
+    """The form in which the answer reads a state."""
 
     KEYED = "keyed"
     """A bag of `(key, value)`, one for each key with support."""
     TOTAL = "total"
-    """The one value of the key `()`, which is there also when nothing is: the zero."""
+    """The one value, of the key `()`; without rows, it is the zero of the monoid."""
     BAG = "bag"
     """The bag itself: the key is `()`, and the one component `⊎`."""
 
@@ -50,8 +49,8 @@ class Shape(Enum):
 class Component:
     """One value that is stored by key: `monoid` merges it, `type` is the type of its carrier.
 
-    A sum of longs is `narrow` where no addend is larger than an int, and so no sum of them can leave the range of a
-    long on the way to one that does not.
+    A sum of longs or decimals is `narrow` where its addends have half the width of the sum at most, so that no number
+    of them leaves its range.
     """
 
     name: str
@@ -59,20 +58,20 @@ class Component:
     type: Type
     narrow: bool = False
     span: Span | None = attrs.field(default=None, eq=False, repr=False)
-    """Where it stands in the query."""
+    """Its place in the query."""
 
 
 @attrs.frozen
 class Feed:
     """Rows `(key, element)` and, for each component that they feed, the share `u` of one row.
 
-    `h` of a single row is its share, and `h(A ⊎ B) = h(A) ⊕ h(B)`: that is all that a batch needs. The terms of
-    `units` are over the variables of the two patterns. A feed that `supports` brings its keys into being.
+    `h` of a single row is its share, and `h(A ⊎ B) = h(A) ⊕ h(B)`: that is all that a batch needs. The terms of `units`
+    are over the variables of the two patterns. A feed that `supports` counts as support of its keys.
 
-    With a `weight`, the inputs are kept as sums: a row then stands for as many as its weight says. Its share of the
-    components in `totals` is that of all of them: a long, the two halves of a wider sum, also for a sum of doubles, the
-    magnitude, the mantissas and the number of some doubles, these, how often they are added and their limbs, or the
-    first and the last digits of decimals (`algebra/functions/side_sums.py`).
+    With a `weight`, the inputs are stored as sums: a row then stands for as many rows as its weight says. Its share of
+    the components in `totals` is that of all of these: a long; the two halves of a wider sum, also for a sum of
+    doubles; the magnitude, mantissas and number of some doubles; these of huge doubles, with the number of additions
+    and the limbs of the others; or the first and the last digits of decimals (`algebra/functions/side_sums.py`).
     """
 
     rows: Multilinear
@@ -86,16 +85,16 @@ class Feed:
 
 @attrs.frozen
 class Derivation:
-    """How a stage came about, pass by pass, for `explain` and for the tests of each step."""
+    """The derivation of a stage, pass by pass, for `explain` and for the tests of each pass."""
 
     query: Term
     """The part of the query that the stage answers, in normal form."""
     lineage: Term
-    """The same with all lineage ([MRQL] Alg. 1)."""
+    """The query with its whole lineage ([MRQL] Alg. 1)."""
     annotated: Term
     """`h` with lineage, after the split ([MRQL] §9)."""
     h: Term
-    """`h` with the lineage pruned that the answer would only drop: what is stored."""
+    """`h` without the lineage that the answer would only drop: what is stored."""
     merge: Monoid
     """`⊗`, with `[Si: ⊎, others: □] ⊢ h : ⊗` for each stream."""
     answer: Term
@@ -115,7 +114,7 @@ class Stage:
 
     @property
     def value_type(self) -> Type:
-        """The type of what is stored by key: the component itself where there is one, else their tuple."""
+        """The type of the value stored by key: that of the one component, else the tuple of them."""
         types = tuple(component.type for component in self.components)
         return types[0] if len(types) == 1 else ty.TupleType(types)
 
@@ -145,9 +144,10 @@ class DerivedStream:
     name: str
     term: Term
     loop: Repeat | None = None
-    """The loop that a stream stands for whose own stage reads it (`rewrite/loops/semi_naive.py`)."""
+    """The loop that the stream stands for, if the stage that it is made from reads it
+    (`rewrite/loops/semi_naive.py`)."""
     threshold: Threshold = NOTHING
-    """What changes by no more than this is kept back (`rewrite/loops/unroll.py`)."""
+    """Changes of at most this size are held back (`rewrite/loops/unroll.py`)."""
 
     @property
     def stream(self) -> Stream:
@@ -155,23 +155,23 @@ class DerivedStream:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The stages whose states it is made from."""
+        """The names of the stages that `term` reads."""
         return free_vars(self.term)
 
 
 @attrs.frozen
 class Feedback:
-    """A bag that a loop carries from batch to batch: how `value` differs from what the stream `fed` has had so far is
-    fed back to it (`rewrite/loops/diffuse.py`)."""
+    """A bag that a loop carries from batch to batch: the difference between `value` and the contents of the stream
+    `fed` is fed back to that stream (`rewrite/loops/diffuse.py`)."""
 
     fed: Stream
     value: Term
-    """Over the variables of stages and static tables, and so is `start`, which the bag begins with."""
+    """A term over the variables of stages and static tables, as is `start`, which the bag begins with."""
     start: Term
 
     @property
     def start_reads(self) -> frozenset[str]:
-        """The stages whose states it begins with."""
+        """The names of the stages that `start` reads."""
         return free_vars(self.start)
 
 
@@ -182,22 +182,22 @@ class Feedbacks:
     loop: Repeat
     parts: tuple[Feedback, ...]
     threshold: Threshold = NOTHING
-    """What differs by no more than this is kept back."""
+    """Differences of at most this size are held back."""
 
     @property
     def steps(self) -> int:
-        """How many steps a batch takes at most."""
+        """The largest number of steps of a batch."""
         limit = self.loop.limit
         return limit.value if isinstance(limit, Lit) and isinstance(limit.value, int) else self.loop.most
 
     @property
     def reads(self) -> frozenset[str]:
-        """The stages whose states the bags are made from."""
+        """The names of the stages that the values and the starts of the bags read."""
         return self.starts.union(*(free_vars(part.value) for part in self.parts))
 
     @property
     def starts(self) -> frozenset[str]:
-        """The stages whose states the loop begins with."""
+        """The names of the stages that the starts of the bags read."""
         return frozenset[str]().union(*(part.start_reads for part in self.parts))
 
 
@@ -205,7 +205,7 @@ class Feedbacks:
 class Plan:
     """A compiled query: `answer` is a term over the stages' variables and static tables, without streams.
 
-    The stages stand in the order in which a batch goes through them.
+    The stages are in the order in which a batch goes through them.
     """
 
     query: Term
@@ -213,40 +213,40 @@ class Plan:
     answer: Term
     derived: tuple[DerivedStream, ...] = ()
     shrinking: frozenset[str] = frozenset()
-    """The streams that may lose rows again."""
+    """The streams that may have deletions."""
     trusted: frozenset[str] = frozenset()
-    """Those of them of which nobody looks up whether a row that goes is there."""
+    """Those of them for which it is not checked that a deleted row is there."""
     keyed: Mapping[str, RowKey] = attrs.Factory(dict)
-    """Those of them of which a row replaces the one with its key."""
+    """Those of them in which a row replaces the one with its key."""
     loops: tuple[tuple[str, Term], ...] = ()
-    """Static tables that are loops over those of the query, by their names."""
+    """The names of static tables that are loops over those of the query, with these loops."""
     feedbacks: tuple[Feedbacks, ...] = ()
-    """The loops whose values are carried over; each reads those before it."""
+    """The loops whose values are carried over; each may read those before it."""
     strategies: tuple[Chosen, ...] = ()
-    """How its loops over streams are kept up to date."""
+    """The strategies of its loops over streams."""
 
     def may_lose(self, stream: str) -> bool:
-        """Whether rows of a stream may go again: what is derived of states changes as these do, to and fro."""
+        """Whether a stream may have deletions; one that is derived from states may, as these change."""
         return stream in self.shrinking or stream not in self.streams
 
     @property
     def looked_up(self) -> frozenset[str]:
-        """The streams of which it is kept which rows are there, so that one that goes is looked up."""
+        """The streams whose current rows are stored, to check that each deleted row is there."""
         return self.shrinking - self.trusted - self.keyed.keys()
 
     @property
     def noted(self) -> frozenset[str]:
-        """The streams of which it is kept what there is: the rows that are looked up, or those of each key."""
+        """The streams whose current rows are stored: to check deletions, or to find the row of each key."""
         return self.looked_up | self.keyed.keys()
 
     @property
     def thresholded(self) -> tuple[DerivedStream, ...]:
-        """The streams of which small changes are kept back."""
+        """The derived streams whose small changes are held back."""
         return tuple(derived for derived in self.derived if derived.threshold.is_given)
 
     @property
     def has_residual(self) -> bool:
-        """Whether its answer may be off, by what is kept back."""
+        """Whether its answer may be off by the changes that are held back."""
         return bool(self.feedbacks or self.thresholded)
 
     @property
@@ -255,7 +255,7 @@ class Plan:
         return {t.name: t.type for t in subterms(self.query) if isinstance(t, Stream) and not t.static}
 
     def derived_for(self, stage: Stage) -> tuple[DerivedStream, ...]:
-        """The derived streams that a stage reads, but for the one that is made from it."""
+        """The derived streams that a stage reads, except the one that is made from it."""
         return tuple(d for d in self.derived if d.name in stage.streams and stage.name not in d.reads)
 
     def is_shared(self, derived: DerivedStream) -> bool:
@@ -264,16 +264,16 @@ class Plan:
         return sum(name == derived.name for name in reads) > 1
 
     def recursion_of(self, stage: Stage) -> DerivedStream | None:
-        """The stream that is made from a stage and that the stage reads."""
+        """The derived stream that is made from a stage and that the stage reads, if any."""
         return next((d for d in self.derived if d.name in stage.streams and stage.name in d.reads), None)
 
     def goes_around(self, derived: DerivedStream) -> bool:
-        """Whether a stream that is made from a stage comes back to it by way of other stages."""
+        """Whether a derived stream comes back, through other stages, to a stage that it is made from."""
         readers = {stage.name for stage in self.stages if derived.name in stage.streams}
         return bool(self.below(derived.reads) & readers - derived.reads)
 
     def below(self, names: frozenset[str]) -> frozenset[str]:
-        """Some stages, by name, and all that they are made from by way of derived streams."""
+        """These stages, by name, and all stages that they depend on through derived streams."""
         found, left = set(names), [stage for stage in self.stages if stage.name in names]
         while left:
             for derived in self.derived_for(left.pop()):
@@ -282,7 +282,7 @@ class Plan:
         return frozenset(found)
 
     def inside(self, feedbacks: Feedbacks) -> frozenset[str]:
-        """The stages, by name, that change when a loop's bags do, and that these are made from."""
+        """The names of the stages that change with a loop's bags, and that the bags depend on."""
         fed = {part.fed.name for part in feedbacks.parts}
         inside: set[str] = set()
         for stage in self.stages:

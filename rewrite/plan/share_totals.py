@@ -1,4 +1,4 @@
-"""Totals over the same rows share one state, and one reading of a batch.
+"""Totals over the same rows share one state, and read a batch once.
 
 *Equation*: for totals of one source, with `ui` the share of one row in the i-th,
 
@@ -7,7 +7,8 @@
 and its change is computed from one pass over ΔS: `ui(x) = reduce(⊕i, ei(x))`. So an average, which is a sum and a
 count, reads each row once.
 
-*Requires*: a feed with a single input. *Source*: ours ([MRQL] §5: the product of monoids is a monoid).
+*Requires*: feeds with the same rows; in a feed with a single input, all that is done to a row is part of its share.
+*Source*: ours ([MRQL] §5: the product of monoids is a monoid).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def share_totals(plan: Plan) -> Plan:
 
 
 def _moved(loop: Feedbacks, moved: dict[str, Term]) -> Feedbacks:
-    """A loop whose bags are made from totals where they are now."""
+    """A loop whose terms read the totals in the stages that they share."""
 
     def there(term: Term) -> Term:
         return normalize(substitute(term, moved))
@@ -67,7 +68,7 @@ def _moved(loop: Feedbacks, moved: dict[str, Term]) -> Feedbacks:
 
 
 def _reading(stage: Stage, moved: dict[str, Term]) -> Stage:
-    """A stage whose part of the answer reads totals where they are now."""
+    """A stage whose part of the answer reads the totals in the stages that they share."""
     answer = substitute(stage.derivation.answer, moved)
     if answer is stage.derivation.answer:
         return stage
@@ -87,7 +88,7 @@ def _pairs(a: Stage, b: Stage) -> list[tuple[Feed, Feed]]:
 
 
 def _over_whole_rows(stage: Stage) -> Stage:
-    """A total whose feeds hold the rows of their inputs as they come, with all that is done to a row in its share."""
+    """A total whose feeds have the rows of their inputs unchanged, with all that is done to a row in its share."""
     return attrs.evolve(stage, feeds=tuple(_over_whole_row(feed) for feed in stage.feeds))
 
 

@@ -1,6 +1,6 @@
-"""How little a number may change for the change to be kept back from the next step of a loop.
+"""The size up to which a change of a number is held back from the next step of a loop.
 
-As with `math.isclose`, a difference is compared to a part of the larger number, or to a number, or to both.
+As with `math.isclose`, a difference is compared to a fraction of the larger number, to an absolute bound, or to both.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import attrs
 
 @attrs.frozen
 class Threshold:
-    """A difference of two numbers matters if it is larger than both say."""
+    """A difference of two numbers matters if it exceeds both bounds."""
 
     relative: float = 0.0
-    """As a part of the larger one of the two."""
+    """The bound as a fraction of the larger one of the two."""
     absolute: float = 0.0
-    """By itself."""
+    """The absolute bound."""
 
     @staticmethod
     def of(relative: float | None, absolute: float | None) -> Threshold | None:
-        """What was asked for; None where nothing was."""
+        """The threshold with these bounds; None where neither is given."""
         return None if relative is None and absolute is None else Threshold(relative or 0.0, absolute or 0.0)
 
     @property
     def is_given(self) -> bool:
-        """Whether anything is kept back."""
+        """Whether anything is held back."""
         return self.relative > 0 or self.absolute > 0
 
     def passes(self, change: float, distance: float) -> bool:
-        """Whether a difference matters that is so large in relation to the larger number, and so large by itself."""
+        """Whether a difference matters: `change` is its fraction of the larger number, `distance` its absolute size."""
         return change > self.relative and distance > self.absolute
 
     def __str__(self) -> str:
@@ -50,4 +50,4 @@ NOTHING = Threshold()
 """Each change is passed on, however small."""
 
 EPSILON = Threshold(relative=0.001)
-"""What is kept back of a loop that is carried over, if nothing else is said."""
+"""The default threshold of loops that are carried over."""

@@ -1,25 +1,24 @@
-"""A join that feeds sums keeps sums of its sides, not their rows.
+"""A join that feeds sums stores sums of its sides, not their rows.
 
 *Equation*: over a join, a sum of products is a sum, by the join's key, of products of sums:
 
     Σ { f(x) · g(y) | x ∈ X, y ∈ Y, k(x) = k(y) }  =  Σ { F · G | (k, F) ∈ Σf by k, (k, G) ∈ Σg by k }
 
-So an input of the join needs only, by its join key and the columns that are *kept* (those of filters, of other join
+So of an input the join needs only, by its join key and the columns that are *kept* (those of filters, of other join
 keys, of the group-by key and of what is not a sum), the number of its rows and the sums `Σf`. A missing value makes a
 product missing, and sums skip it.
 
-*Requires*: a feed with several inputs, of which one has a column that only sums use; and an addend that is a product of
-factors over different inputs, as the query has it. A sum or a difference over several inputs is no factor: it may be
-small, or in range, where its parts are not. No factor may fail for a row that has no partner. Longs are added up by
-halves, wider than they are, and so computed from halves where they might overflow. Doubles are no ring: a number of one
-input is added up by its limbs, exactly (`algebra/functions/side_sums.py`). A product of two of them is rounded, so that
-one that goes may not take away what it came with: it is taken apart where nothing goes. There the sums of its factors
-are kept by magnitude, which says of a product whether it is infinite or no number; products of three, which may be
-infinite or nothing on the way, are not taken apart. Decimals are added up as their
-first digits and their last ones, each of which has room for 10¹⁷ addends; a sum over one input is so many of them times
-the rows that it is joined with, and so never more than the addends that the query has. A product of two such sums has
-no such bound, and is not taken apart; nor is a decimal that is computed in 38 digits, which may have no value for a row
-without a partner.
+*Requires*: a feed with several inputs, of which one has a column that only sums use; and an addend that the query has
+as a product of factors over different inputs. A sum or a difference over several inputs is no factor: it may be small,
+or in range, where its parts are not. No factor may fail for a row without a partner. Longs are summed as two halves,
+which together are wider than a long, and factors that might overflow are computed from halves too. Doubles are no ring:
+a number of one input is summed by its limbs, exactly (`algebra/functions/side_sums.py`). A product of two doubles is
+rounded, so that a deletion might not cancel its insertion: it is taken apart only where no input has deletions. The
+sums of its factors are then stored by magnitude, which says whether a product is infinite or NaN; products of three,
+which may be infinite or zero in between, are not taken apart. Decimals are summed as their first and their last digits,
+each with room for 10¹⁷ addends; a sum over one input is multiplied by the number of rows that it is joined with, and so
+has never more addends than the query's sum. A product of two such sums has no such bound, and is not taken apart; nor
+is a decimal that is computed in 38 digits, which may have no value for a row without a partner.
 
 *Source*: [CU] (the maps of its delta rules, `sum(price × rate)`); the design's small states.
 
@@ -78,7 +77,7 @@ from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
 
 
 def aggregate_eagerly(plan: Plan) -> Plan:
-    """The plan with sums in the place of rows in what its joins keep.
+    """The plan in which the inputs of joins are stored as sums instead of rows, where that is possible.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -100,7 +99,7 @@ def _stage(stage: Stage, derived: Mapping[str, Term], plan: Plan) -> Stage:
 
 
 def _narrow(index: int, component: Component, feeds: tuple[Feed, ...]) -> Component:
-    """The component, marked if its addends are so small that no number of them is too large for the sum."""
+    """The component, marked as narrow if its addends are so small that no number of them overflows the sum."""
     units = [unit for feed in feeds for i, unit in feed.units if i == index]
     may_be = component.type == ty.LONG or isinstance(component.type, ty.DecimalType)
     narrow = component.monoid == SUM and may_be and all(map(is_narrow, units))
@@ -111,7 +110,7 @@ def _narrow(index: int, component: Component, feeds: tuple[Feed, ...]) -> Compon
 
 
 def loses_rows(feed: Feed, plan: Plan) -> bool:
-    """Whether rows of a join may go, since those of an input may."""
+    """Whether the rows of a join may be deleted, since those of an input may."""
     return any(plan.may_lose(read.stream) for read in feed.rows.inputs)
 
 
@@ -125,7 +124,7 @@ def _feed(feed: Feed, components: tuple[Component, ...], derived: Mapping[str, T
 
 
 class _Rewriter:
-    """The feed of a join with the sums of its inputs."""
+    """Rewrites the feed of a join to read sums of its inputs."""
 
     def __init__(self, feed: Feed, components: tuple[Component, ...], derived: Mapping[str, Term], loses: bool) -> None:
         self.original = feed
@@ -169,7 +168,8 @@ class _Rewriter:
         )
 
     def _share(self, index: int, component: Component, unit: Term) -> SumTerm | None:
-        """A share of a sum, if it is a product; what may fail is computed for the rows that have partners alone."""
+        """The share of a row in a sum, as a product; None if it is none, or may fail, and so is computed only for
+        joined rows."""
         carrier = component.type
         is_taken_apart = carrier in PRODUCT_MAX_FACTORS or isinstance(carrier, ty.DecimalType)
         if component.monoid != SUM or not is_taken_apart or not isinstance(unit, Reduce):
@@ -203,11 +203,11 @@ class _Rewriter:
         return JoinedRows(columns, lambda body: CMap(Lambda(param, body), stream), StoredInput(stream, key, columns))
 
     def _key(self, leaf: Leaf) -> Term:
-        """What an input is stored by: the key of its join, where it is a side of one as it is."""
+        """The key that an input is stored by: its join key, where the input itself is a side of a join, else `()`."""
         return key_and_value(leaf.element)[0] if leaf.label in self.keyed else Tup(())
 
     def _kept(self, units: Iterable[Term]) -> frozenset[str]:
-        """The columns of which the values are needed, and not only sums."""
+        """The columns whose values are needed, and not only sums of them."""
         conditions = [part.condition for part in parts(self.tree) if isinstance(part, Where)]
         keys = [key for side, key in sides(self.tree) if not is_stored(side)]
         return free_vars(self.key).union(*map(free_vars, [*units, *conditions, *keys]))
@@ -233,7 +233,8 @@ class _Rewriter:
 
 
 def _added_if(number: Term, conditions: list[Term]) -> Term | None:
-    """What a number is, if it is not 0, and when, which is added to the conditions: nothing is added else."""
+    """The number n of `if c then n else 0`, maybe under casts, with c added to the conditions; None for any other
+    number."""
     match number:
         case Cast(inner, t) if (chosen := _added_if(inner, conditions)) is not None:
             return cast(chosen, t)

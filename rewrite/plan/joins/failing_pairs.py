@@ -1,12 +1,12 @@
-"""Which joins compute something of the rows that they put together that may end in an error.
+"""Which joins compute something from joined rows that may end in an error.
 
-The delta rule may put rows together that were never there at the same time, one that a batch brings and one that it
-takes away, and takes that back in another summand. An error is not taken back. Such a join reads its inputs as
-`choices_that_are_there` says, and of each the rows that are there, where one of them may lose rows: the circuit says so
-of each (`circuit.py`).
+The delta rule may join rows that never exist at the same time, one that a batch inserts and one that it deletes, and
+cancels the result in another summand. An error is not cancelled. So where one of its inputs may have deletions, such a
+join reads the versions of `choices_that_are_there`, and only the existing rows of each; the circuit says which joins do
+(`circuit.py`).
 
-What leaves its range counts only where it is computed from several inputs: of a row alone it hardly ever does
-(`algebra/evaluation/may_fail.py`), and to read what is there of a large state is to read all of it.
+Overflows count only where they are computed from several inputs: for a single row they are very rare
+(`algebra/evaluation/may_fail.py`), and to read the existing rows of a large state is to read all of it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from mrql.rewrite.analysis.multilinear import occurrences
 from mrql.rewrite.plan.plan import Feed
 
 Origins: TypeAlias = Mapping[str, frozenset[str]]
-"""The inputs that variables have their values from, by their labels."""
+"""For each variable, the labels of the inputs that its value comes from."""
 
 
 def may_fail_for_pairs(feed: Feed, *, overflows: bool = True) -> bool:
-    """Whether a feed of several inputs may fail for rows that it puts together, also by `overflows`.
+    """Whether a feed of several inputs may fail for joined rows; with `overflows`, also by leaving a range.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.rewrite.pipeline import plan_query
@@ -45,7 +45,7 @@ def may_fail_for_pairs(feed: Feed, *, overflows: bool = True) -> bool:
     """
     if len(feed.rows.inputs) < 2:
         return False
-    # The sums of sides are of no wider range than they have room for, but for those of three factors.
+    # Sums of the sides have room for their range, except products of three factors.
     own = [unit for index, unit in feed.units if index not in feed.totals]
     totals = [unit for index, unit in feed.units if index in feed.totals]
     computed = [feed.rows.body, *own, *_conditions(totals)]
@@ -59,7 +59,8 @@ def _conditions(terms: list[Term]) -> Iterator[Term]:
 
 
 def _has_three_factors(total: Term) -> bool:
-    """Whether it multiplies the halves of sums twice: the product of two has its place, that of three may have none."""
+    """Whether a total multiplies the halves of sums twice: there is room for a product of two, but maybe not of
+    three."""
     products = (part for part in subterms(total) if _is_product(part))
     return any(_is_product(inner) for part in products for arg in children(part) for inner in subterms(arg))
 
@@ -85,13 +86,13 @@ def _overflows_for_pairs(feed: Feed, units: list[Term]) -> bool:
 
 
 def _combines(term: Term, origins: Origins) -> bool:
-    """Whether an operation in it that may leave its range is over several inputs."""
+    """Whether an operation in a term that may leave its range is over several inputs."""
     return any(leaves_its_range(part) and len(_inputs(part, origins)) > 1 for part in subterms(term))
 
 
 def _innermost(term: Term, origins: Origins, *, is_result: bool) -> Iterator[tuple[Term, Origins, bool]]:
-    """What is computed of the rows, inside of all that they are iterated by; and whether it makes rows of the result,
-    and not of what is iterated over."""
+    """The terms computed from rows, inside all cMaps, with the origins of their variables; and whether each makes rows
+    of the result, and not of a bag that is iterated over."""
     match term:
         case CMap(Lambda(param, body), source):
             yield from _innermost(source, origins, is_result=False)

@@ -1,19 +1,19 @@
-"""A batch of one input of a join meets the others one by one, beginning with those that it has a key for.
+"""A batch of one input of a join is joined with the others one by one, beginning with those that it has a key for.
 
 *Equation*: joins commute and associate. Of a join `(S ⋈ T) ⋈ P`, the change for a batch of P is
 
     (S ⋈ T) ⋈ ΔP  =  (ΔP ⋈ T) ⋈ S
 
-so that a few rows are looked up in T, and what they meet there in S, where `S ⋈ T` would be made of all that is stored.
+so that a few rows are looked up in T, and their matches in S, instead of computing `S ⋈ T` from all stored rows.
 
 *Requires*: a feed with three inputs or more, static tables counted, whose joins are equalities. An equality of tuples
-is one of their parts, so a side may be met by some of them. An equality that links no two sides in the new order, since
-one side of it is over several inputs, is a condition on the rows that are joined.
+is one of each of their parts, so a side may be joined by some of them. An equality that links no two sides in the new
+order, since one of its terms is over several inputs, becomes a condition on the joined rows.
 
 *Source*: [CU] §3 (the delta of a join is a query of its own, and is ordered as such).
 
-*Does not fire* for the inputs that the join begins with anyway, nor where one is linked to the others by no equality,
-nor where a key or a condition on joined rows may fail, which is guarded by those before it.
+*Does not fire* for the inputs that the join begins with anyway, nor where no equality links one with the others, nor
+where a key or a condition on joined rows may fail, as those before it may guard it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _Orderer:
             raise Unknown
 
     def orders(self) -> Iterator[tuple[str, Term]]:
-        """For the inputs that the join does not begin with, the join that begins with them."""
+        """For each input that the join does not begin with, the same join beginning with it."""
         if len(self.leaves) < 3:
             return
         first = _first_join(self.tree)
@@ -128,13 +128,13 @@ class _Orderer:
         key, value = _pair(leaf)
         if key is None or value is None or self._used(tree, key):
             return whole
-        # Its key is used for nothing but a join by it: then it can be joined as it lies.
+        # Its key is used only for joins by it, so the input can be joined as it is stored.
         own = free_vars(key)
         columns = tuple(column for column in leaf.columns if column.name not in own)
         return attrs.evolve(whole, stored=StoredInput(leaf.term, key, columns))
 
     def _used(self, tree: Tree, key: Term) -> bool:
-        """Whether the rows need a key elsewhere than in joins by it."""
+        """Whether a key is used elsewhere than in joins by it."""
         own = free_vars(key)
         elsewhere = [self.row, *_conditions(tree)]
         elsewhere += [side for pair in self.equalities for side in pair if side not in key_parts(key)]
@@ -150,7 +150,7 @@ def _pair(leaf: Leaf) -> tuple[Term | None, Term | None]:
 
 
 def _first_join(tree: Tree) -> Join:
-    """The join that is made first: of two inputs."""
+    """The join that is computed first: that of two inputs."""
     for part in parts(tree):
         if isinstance(part, Join) and isinstance(part.left, Leaf) and isinstance(part.right, Leaf):
             return part
@@ -177,7 +177,7 @@ def _next(tree: Tree, left: Sequence[Leaf], equalities: Sequence[Equality]) -> t
 
 
 def _oriented(tree: Tree, equalities: Sequence[Equality]) -> Iterator[Equality]:
-    """The equalities of which one side is over a tree, that side first."""
+    """The equalities of which just one side is over a tree, that side first."""
     for a, b in equalities:
         for ours, theirs in ((a, b), (b, a)):
             if free_vars(ours) <= columns_of(tree) and not free_vars(theirs) & columns_of(tree):
@@ -185,7 +185,7 @@ def _oriented(tree: Tree, equalities: Sequence[Equality]) -> Iterator[Equality]:
 
 
 def _keys(linked: Sequence[Equality]) -> Equality:
-    """The keys of a join by some equalities."""
+    """The two keys of a join by these equalities."""
     ours, theirs = (tuple(pair[i] for pair in linked) for i in (0, 1))
     return (ours[0], theirs[0]) if len(linked) == 1 else (Tup(ours), Tup(theirs))
 
@@ -199,7 +199,7 @@ def _joins(tree: Tree) -> bool:
 
 
 def _where(tree: Tree, waiting: list[Term]) -> Tree:
-    """The tree under the conditions that are over its columns, which need not wait any longer."""
+    """The tree under the waiting conditions that are over its columns, which are removed from `waiting`."""
     for condition in list(waiting):
         if free_vars(condition) <= columns_of(tree):
             waiting.remove(condition)

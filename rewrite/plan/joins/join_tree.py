@@ -1,7 +1,7 @@
-"""The joins of a feed as a tree: read off the nest of cMaps and coGroups that they are, changed, and written again.
+"""The joins of a feed as a tree, which is read from nested cMaps and coGroups, changed, and written again.
 
-The columns of each input get names of their own, and what is said of the joined rows (the keys of the joins, filters,
-the key and element of the feed) is said over these. The passes that look at a join as a whole work on the tree.
+The columns of each input get names of their own, and all terms over joined rows (the keys of the joins, filters, the
+key and element of the feed) are over these. The passes over a join as a whole work on the tree.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from mrql.rewrite.normalize.normalize import normalize
 @attrs.frozen
 class Leaf:
     """An input of the join, or a part that reads static tables alone; `columns` are the parts of its element, down to
-    the tuples that may be missing."""
+    tuples that may be missing."""
 
     term: Term
     label: str | None
@@ -54,7 +54,7 @@ class Leaf:
 
 @attrs.frozen
 class Join:
-    """Two sides on the equality of two keys, or on nothing."""
+    """A join of two sides by the equality of two keys; a product if `keys` is None."""
 
     left: Tree
     right: Tree
@@ -73,7 +73,7 @@ Tree: TypeAlias = Leaf | Join | Where
 
 
 class Unknown(Exception):
-    """The body of a feed is not a join of inputs as the passes over joins know them."""
+    """The body of a feed is not of a form that the passes over joins know."""
 
 
 @attrs.frozen
@@ -95,14 +95,14 @@ def parts(tree: Tree) -> Iterator[Tree]:
 
 
 def sides(tree: Tree) -> Iterator[tuple[Tree, Term]]:
-    """The sides of joins, with their keys."""
+    """The sides of joins by keys, with their keys."""
     for part in parts(tree):
         if isinstance(part, Join) and part.keys is not None:
             yield from zip((part.left, part.right), part.keys, strict=True)
 
 
 def is_stored(tree: Tree) -> bool:
-    """Whether the tree is an input and no more, so that what is kept of it can have the join's key as its own."""
+    """Whether the tree is just an input, which can then be stored by the join's key."""
     return isinstance(tree, Leaf) and tree.label is not None
 
 
@@ -110,7 +110,7 @@ def is_stored(tree: Tree) -> bool:
 
 
 class FeedReader:
-    """Reads the body of a feed: a nest of cMaps over coGroups of inputs, of which some are of derived streams."""
+    """Reads the body of a feed: nested cMaps over coGroups of inputs, some of which are of derived streams."""
 
     def __init__(self, names: Names, inputs: Iterable[Input], derived: Mapping[str, Term]) -> None:
         self.names = names
@@ -138,7 +138,7 @@ class FeedReader:
                 raise Unknown
 
     def _body(self, body: Term, tree: Tree, groups: Mapping[str, _GroupedSide]) -> tuple[Tree, Term]:
-        """What follows the generators of a tree: more of them, filters, and the head."""
+        """Reads what follows the generators of a tree: more generators, filters, and the head."""
         match body:
             case CMap(Lambda(param, inner), Var(name)) if name in groups:
                 left = {other: group for other, group in groups.items() if other != name}
@@ -181,9 +181,9 @@ def _bound(body: Term, param: Pattern, value: Term) -> Term:
 
 
 def key_and_value(pair: Term) -> tuple[Term, Term]:
-    """The parts of a pair.
+    """The key and the value of a pair.
 
-    Raises: Unknown where it is not known as one.
+    Raises: Unknown where the term is no pair.
     """
     if not isinstance(pair, Tup) or len(pair.items) != 2:
         raise Unknown
@@ -195,7 +195,7 @@ def key_and_value(pair: Term) -> tuple[Term, Term]:
 
 @attrs.frozen
 class StoredInput:
-    """An input as it lies: pairs of the key that it is stored by, and a value of some columns."""
+    """An input as it is stored: pairs of the key that it is stored by, and a value of some columns."""
 
     term: Term
     key: Term
@@ -209,7 +209,7 @@ class JoinedRows:
     columns: tuple[Var, ...]
     over: Callable[[Term], Term]
     stored: StoredInput | None = None
-    """The input itself, where that is all there is to the tree, and it can be joined by its key as it lies."""
+    """The input, where the tree is just that, and can be joined by its key as it is stored."""
 
 
 class Writer:

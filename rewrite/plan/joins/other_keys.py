@@ -1,11 +1,11 @@
-"""Which inputs of a join are met by another key than that by which they are kept, and by which one.
+"""Which inputs of a join are looked up by a key other than the one that they are stored by, and by which one.
 
-Of a join `(S ⋈ T) ⋈ P`, T is kept by the key by which it is joined with S, and a batch of P meets it by another one.
-Where that key is some parts of T's elements as they are, T can be kept by them too, and what the batch meets be looked
-up; elsewhere the batch is held against all of T.
+Of a join `(S ⋈ T) ⋈ P`, T is stored by the key by which it is joined with S, and a batch of P looks it up by another
+one. Where that key is some parts of T's elements, T can be stored by them too, so that the matches are looked up;
+elsewhere the batch is compared with all of T.
 
-*Requires*, for T to be kept by it too: parts of a type whose equal values have one hash, the same on both sides of the
-join, and a test that none of them is missing.
+*Requires*, for T to be stored by it too: parts of types whose equal values have equal hashes, the same types on both
+sides of the join, and a test that no part is missing.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ from mrql.rewrite.analysis.multilinear import occurrences
 from mrql.rewrite.plan.plan import Feed
 
 Path: TypeAlias = tuple[int | str, ...]
-"""Where a part of an element is: numbers of parts of tuples, from 0, and names of fields, from the outside in."""
+"""The path to a part of an element, from the outside in: numbers of parts of tuples, from 0, and names of fields."""
 
 KEPT_BY = frozenset(Kind) - {Kind.FLOAT, Kind.DOUBLE, Kind.ANY, Kind.XML, Kind.DATA}
-"""Basic types whose values are equal where their hashes are: 0.0 and −0.0 have two."""
+"""Basic types whose equal values have equal hashes; the doubles 0.0 and −0.0 have two."""
 
 
 @attrs.frozen
 class OtherKey:
-    """A key by which the batches of one input meet another, which is kept by a key of its own."""
+    """A key by which the batches of one input look another one up, which is stored by a key of its own."""
 
     batch: str
-    """The label of the input whose batches do so."""
+    """The label of the input whose batches look the other one up."""
     label: str
-    """That of the other."""
+    """The label of the other input."""
     parts: tuple[Path, ...] | None
-    """The parts of the other's elements that are the key; None where it is not to be kept by them."""
+    """The parts of the other input's elements that are the key; None where it is not to be stored by them."""
 
 
 def other_keys(feed: Feed) -> Iterator[OtherKey]:
-    """The keys by which batches meet inputs that are kept by another one."""
+    """The keys by which batches look up inputs that are stored by another one."""
     inputs = {read.label: read.term for read in feed.rows.inputs}
     for batch in inputs:
         for term in subterms(feed.rows.for_batch(batch)):
@@ -77,7 +77,7 @@ def other_keys(feed: Feed) -> Iterator[OtherKey]:
 
 
 def has_own_key(side: Term) -> bool:
-    """Whether the pairs of a join's side, made of one input, have the key that the input is kept by.
+    """Whether the pairs of a join's side, made of one input, have the key that the input is stored by.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> S = {"S": "{(long, (long, long))}"}
@@ -92,15 +92,16 @@ def has_own_key(side: Term) -> bool:
 
 
 def _is_tested(side: Term, inputs: Mapping[str, Term]) -> bool:
-    """Whether it is tested that the key of a side's pairs is not missing: there, or where it is the key of inputs."""
+    """Whether it is tested that no part of the key of a side's pairs is missing: in the side, or in the inputs that
+    have it as their key."""
     key = _key(side) or []
     own = all(part.path[0] == 0 and drops_null_keys(inputs[part.label]) for part in key)
     return drops_null_keys(side) or (bool(key) and own)
 
 
 def _kept_by(side: Term, joined_by: Type) -> tuple[Path, ...] | None:
-    """The parts of the elements of a side's input by which they can be kept, so that a join by keys of a type finds
-    them there."""
+    """The parts by which the elements of a side's input can be stored, so that a join by keys of the type `joined_by`
+    finds them; None if there are none."""
     key = _key(side) or []
     paths = tuple(part.path for part in key)
     known = all(isinstance(part.type, ty.Basic) and part.type.kind in KEPT_BY for part in key)
@@ -113,7 +114,7 @@ def _kept_by(side: Term, joined_by: Type) -> tuple[Path, ...] | None:
 
 @attrs.frozen
 class _Part:
-    """A part of an element of an input, as it is."""
+    """An unchanged part of an element of an input."""
 
     label: str
     path: Path
@@ -128,28 +129,29 @@ class _Bag:
 
 
 _Made: TypeAlias = "_Part | dict[int | str, _Made] | _Bag | None"
-"""What is made of elements: a part of one, a tuple or record of such, a bag of these, or something else."""
+"""A value made of elements: a part of one, a tuple or record of such values, a bag of them, or something else
+(None)."""
 
 
 def _key(side: Term) -> list[_Part] | None:
-    """The parts of elements that the key of a side's pairs has, one by one; None where it has something else."""
+    """The parts of elements that the key of a side's pairs consists of; None where it has something else."""
     return _leaves(_step(_element(side), 0))
 
 
 def _element(bag: Term, env: Mapping[str, _Made] | None = None) -> _Made:
-    """What all elements of a bag are."""
+    """What all elements of a bag have in common."""
     return reduce(_common, list(_elements(bag, env or {})) or [None])
 
 
 def _common(a: _Made, b: _Made) -> _Made:
-    """What two elements are alike in."""
+    """What two elements have in common."""
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         return {step: _common(a[step], b[step]) for step in a}
     return a if a == b else None
 
 
 def _elements(bag: Term, env: Mapping[str, _Made]) -> Iterator[_Made]:
-    """What the elements of a bag are, over what variables are."""
+    """What each element of a bag is made of; `env` says that of the variables."""
     match bag:
         case Stream(label, t, False):
             yield _Part(label, (), item_type(t))
@@ -191,7 +193,7 @@ def _value(term: Term, env: Mapping[str, _Made]) -> _Made:
 
 
 def _bound(pattern: Pattern, value: _Made) -> dict[str, _Made]:
-    """What the variables of a pattern are."""
+    """What the variables of a pattern are made of."""
     match pattern:
         case PVar(name):
             return {name: value}
@@ -215,7 +217,7 @@ def _step(whole: _Made, step: int | str) -> _Made:
 
 
 def _leaves(made: _Made) -> list[_Part] | None:
-    """The parts that have no parts themselves; None where some of what is made is something else."""
+    """The parts that have no parts themselves; None where some part of the value is something else."""
     match made:
         case _Part(_, _, ty.TupleType(items)):
             steps: list[int | str] = [*range(len(items))]

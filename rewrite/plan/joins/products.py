@@ -18,13 +18,13 @@ from mrql.algebra.types import Type
 from mrql.rewrite.plan.joins.join_tree import Unknown
 
 PRODUCT_MAX_FACTORS: Mapping[Type, int] = {ty.LONG: 3, ty.DOUBLE: 2}
-"""Of how many factors a product is taken apart: one of doubles may be infinite, or nothing, on the way. Of decimals it
-is one factor, which is added up as often as it has partners."""
+"""The largest number of factors of a product that is taken apart: one of more doubles may be infinite or zero in
+between. Of decimals it is one factor, which is added up as often as it has partners."""
 
 
 @attrs.frozen
 class KeptFactor:
-    """A factor of which the rows that are joined have the value."""
+    """A factor whose value the joined rows have."""
 
     term: Term
 
@@ -44,7 +44,7 @@ class Times:
     left: Product
     right: Product
     span: Span | None = attrs.field(default=None, eq=False)
-    """Where the query has it."""
+    """Its place in the query."""
 
 
 Product: TypeAlias = KeptFactor | Factor | Times
@@ -82,7 +82,7 @@ def as_product(term: Term, carrier: ty.Basic, owner: Mapping[str, int]) -> Produ
 
 
 def halves(term: Term) -> tuple[Term, Term] | None:
-    """The halves of a long, which leave no range on the way; None where there may be some that do.
+    """The halves of a long, computed without leaving their range; None where that is not certain.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -119,7 +119,7 @@ def _number(term: Term, carrier: Type) -> Term:
 
 
 def _unwidened(number: Term) -> Term:
-    """A decimal, of fewer digits where it was widened to more of them before the point."""
+    """A decimal without casts that only widen it by digits before the point."""
     match number:
         case Cast(inner, ty.DecimalType() as t) if isinstance(inner.type, ty.DecimalType):
             is_widened = inner.type.scale == t.scale and inner.type.precision <= t.precision
