@@ -1,4 +1,4 @@
-"""`python -m mrql` is the command `mrql`."""
+"""Runs the command `mrql` as `python -m mrql`."""
 
 from mrql.cli.main import main
 

@@ -1,4 +1,4 @@
-"""What whoever writes an adapter needs: the protocol, the description of a stream, and the values of rows."""
+"""The names needed to write an adapter: its protocol, the specification of a stream, and the values of rows."""
 
 from mrql.algebra.catalog import ADAPTER, SourceSpec
 from mrql.algebra.values.values import Bag, Document, Record, Value

@@ -1,4 +1,4 @@
-"""Streams of changes, and what there is to do with them: the operators of [DBSP] §2 and §3, exactly.
+"""Streams of changes and their operators, exactly as defined in [DBSP] §2 and §3.
 
 A stream is any iterable, with one value for each batch. The values form a group: numbers, or weighted bags (`ZSet`), in
 which an insertion has the weight 1 and a deletion −1.
@@ -6,9 +6,9 @@ which an insertion has the weight 1 and a deletion −1.
     >>> list(integrate([3, 4, -2])), list(differentiate([3, 7, 5])), list(delay([3, 7, 5]))
     ([3, 7, 5], [3, 4, -2], [0, 3, 7])
 
-A query becomes one over changes with `incremental`, which is its definition, and costs what evaluating it from scratch
-costs; `maintained` is how a view computes the same. On Spark a view is the stream: `View.apply` takes changes and gives
-changes, `View.answer` is their integral, `View.before` the delayed one.
+`incremental` turns a query into one over changes, by definition: each batch costs as much as evaluating the query from
+scratch. `maintained` computes the same as a view does. On Spark, a view is such a query: `View.apply` takes changes and
+returns changes, `View.answer` is their integral, and `View.before` the delayed integral.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class AbelianGroup(Protocol):
-    """What is added and taken back."""
+    """Values that can be added and negated."""
 
     def __add__(self, other: Self, /) -> Self: ...
     def __neg__(self) -> Self: ...
@@ -54,16 +54,16 @@ G = TypeVar("G", bound=AbelianGroup)
 H = TypeVar("H", bound=AbelianGroup)
 T = TypeVar("T")
 Operator: TypeAlias = Callable[..., Iterable[H]]
-"""From streams to a stream."""
+"""A function from streams to a stream."""
 
 
 def lift(f: Callable[..., T]) -> Callable[..., Iterator[T]]:
-    """`↑f`: a function at each time by itself.  Source: [DBSP] Def. 2.3."""
+    """`↑f`: a function applied at each time separately.  Source: [DBSP] Def. 2.3."""
     return lambda *streams: (f(*values) for values in zip(*streams, strict=True))
 
 
 def delay(stream: Iterable[G]) -> Iterator[G]:
-    """`z⁻¹`: at each time the value before, and zero at first.  Source: [DBSP] §2.1."""
+    """`z⁻¹`: at each time the previous value, and zero at first.  Source: [DBSP] §2.1."""
     before: G | None = None
     for value in stream:
         yield value + -value if before is None else before
@@ -100,12 +100,12 @@ def distinct(rows: ZSet) -> ZSet:
 
 
 def consolidate(trace: Iterable[ZSet]) -> ZSet:
-    """All changes of a trace as one, in which weights that cancel are gone.  Source: [RZ] 2.9.2."""
+    """The sum of all changes of a trace, without rows whose weights cancel.  Source: [RZ] 2.9.2."""
     return sum(trace, ZSet())
 
 
 def inspect(callback: Callable[[T], object], stream: Iterable[T]) -> Iterator[T]:
-    """The same stream, of which each value is shown to the callback.  Source: [RZ] 2.9.6."""
+    """The same stream; the callback is called with each value.  Source: [RZ] 2.9.6."""
     for value in stream:
         callback(value)
         yield value
@@ -115,14 +115,14 @@ def inspect(callback: Callable[[T], object], stream: Iterable[T]) -> Iterator[T]
 
 
 def query(built: Expr | Term) -> Callable[..., ZSet]:
-    """A term that gives a bag as a function of its sources, each a keyword.
+    """A term whose value is a bag, as a function of its sources, which are passed as keywords.
 
     >>> from mrql.algebra import build as b
     >>> longer = query(b.filter(lambda x: x > 1, b.stream("S", "{int}")))
     >>> longer(S=ZSet.of([1, 2, 2])) == ZSet.of([2, 2])
     True
 
-    Raises: ValueError where a source has an element with a negative weight: a query is over bags.
+    Raises: ValueError if an element of a source has a negative weight: a query is over bags.
     """
     term = _bag_term(built)
 
@@ -133,10 +133,11 @@ def query(built: Expr | Term) -> Callable[..., ZSet]:
 
 
 def maintained(built: Expr | Term, batches: Iterable[Mapping[str, ZSet]], **tables: Bag) -> Iterator[ZSet]:
-    """How the answer of a term that gives a bag changes with each batch of changes of its streams, as the reference
-    engine keeps it up to date. Together the changes are the answer. Each static table is a keyword.
+    """The changes of the answer for each batch of changes of the streams, computed by a view in the reference engine.
 
-    Raises: UserError when the query has no value for the data, or a row is deleted that is not there.
+    The value of the term is a bag, and the sum of the changes is the answer. Static tables are passed as keywords.
+
+    Raises: UserError when the query has no value for the data, or a deleted row is not there.
     """
     term = _bag_term(built)
     view = ReferenceView(plan_query(term, PlanOptions(frozenset(stream_names(term)))).plan, tables)

@@ -1,4 +1,4 @@
-"""Tests for adapters, to be run by whoever writes one: `check_adapter`."""
+"""Tests for the authors of adapters: `check_adapter`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ ROUNDS = 3
 
 
 def check_adapter(open_one: Callable[[], Adapter], grow: Callable[[], None], row: Type) -> None:
-    """Tells whether an adapter keeps what it promises.
+    """Checks that an adapter keeps the contract of `Adapter`.
 
-    `open_one` makes an adapter over a source that is empty at first, `grow` adds some rows to it (three or more, each
-    time others), `row` is the type of the rows. The adapter is looked at while the source grows a few times:
+    `open_one` opens an adapter over a source that is empty at first, `grow` adds rows to it (three or more, different
+    each time), and `row` is the type of the rows. While the source grows a few times, the adapter has to meet these
+    conditions:
 
-    - offsets are JSON, and the same where nothing is new;
-    - the rows between two offsets are those of the parts between them, each once, whatever `most` was;
-    - rows are of the type, and weights are whole numbers other than 0;
-    - one that `replays` reads the same rows again, and another one, opened later, reads them too.
+    - offsets are JSON values, and stay the same while nothing is new;
+    - the rows between two offsets are the rows of the parts between them, each once, whatever `most` is;
+    - rows are of the given type, and weights are integers other than 0;
+    - an adapter that `replays` reads the same rows again, and so does another one that is opened later.
 
-    Raises: AssertionError, which says what is not so.
+    Raises: AssertionError, which names the condition that is violated.
     """
     with _opened(open_one) as adapter:
         nothing = adapter.latest(None, None)
@@ -76,7 +77,7 @@ def _opened(open_one: Callable[[], Adapter]) -> Iterator[Adapter]:
 
 
 def _rows(adapter: Adapter, start: Offset, end: Offset, row: Type) -> ZSet:
-    """What is between two offsets, which come from a checkpoint."""
+    """The rows between two offsets, which are converted to JSON and back first, as a checkpoint does."""
     start, end = json.loads(json.dumps(start)), json.loads(json.dumps(end))
     found = list(adapter.read(start, end))
     for value, weight in found:

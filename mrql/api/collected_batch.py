@@ -1,4 +1,4 @@
-"""A batch that is put together in a `with` block, and applied at its end."""
+"""A batch that is collected in a `with` block, and applied at its end."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Given = Sequence[tuple[str, Delta | Rows]]
-"""What streams are given, in order; a stream may be there several times."""
+"""Deltas or rows for streams, in order; a stream may occur several times."""
 
 BLOCK = "with view.batch(…) as batch: batch.apply(…)"
 
 
 class CollectedBatch:
-    """A batch that `View.batch` begins. It is applied when its block ends, and never where the block raises."""
+    """A batch begun by `View.batch`. It is applied at the end of its block, and not at all if the block raises."""
 
     def __init__(self, must_be_given: Callable[[str], None], applied: Callable[[Given], DataFrame]) -> None:
         self._must_be_given = must_be_given
@@ -30,11 +30,12 @@ class CollectedBatch:
         self._changes: DataFrame | None = None
 
     def apply(self, /, **deltas: Delta | Rows) -> None:
-        """Adds to the batch what `View.apply` takes. What a stream is given several times is added up.
+        """Adds changes to the batch, given as to `View.apply`. The changes that a stream is given in several steps are
+        added up.
 
-        Nothing is looked at before the end of the block but the names: that is where other errors are raised.
+        Only the names of the streams are checked here: other errors are raised at the end of the block.
 
-        Raises: UserError when there is no such stream, or no block, or it has ended.
+        Raises: UserError when there is no such stream, the batch has no `with` block, or the block has ended.
         """
         if self._ended:
             raise UserError("the batch has ended with its block", hint=BLOCK)
@@ -48,7 +49,7 @@ class CollectedBatch:
 
     @property
     def changes(self) -> DataFrame:
-        """How the answer changed, as `View.apply` returns it: when the block has ended, until the next batch.
+        """The changes of the answer, as `View.apply` returns them, from the end of the block until the next batch.
 
         Raises: UserError when the batch was not applied.
         """

@@ -1,4 +1,4 @@
-"""From the text of a program, or from a term, to a query over DataFrames."""
+"""Compiles the text of a program, or a term, to a query over DataFrames."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def compile(
     max_steps: int = LOOP_MAX_STEPS,
     **streams: str | Type | StructType | CatalogTable | FollowedSource | Rows,
 ) -> Query:
-    """Compiles a program with one expression, the query, or a term that `mrql.algebra.build` has made.
+    """Compiles a query: the text of a program with one expression, or a term built with `mrql.algebra.build`.
 
-    Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type; or the schema
-    of its rows, as a StructType, as DDL (`"X BIGINT, Y DOUBLE"`, which Spark is started to read), or as a DataFrame
-    that has it (one of pandas or a table of Arrow, too), of which nothing else is looked at; `mrql.table` is a static
-    table of the session's catalog, and what a view is to follow, as `mrql.delta_table`, has its type. The text may also
-    declare a stream, `stream(spark, "name", type(…))`, or a table, `source(table, "name")`. A term names its streams
-    itself. A loop of a text without a limit may take `max_steps` steps.
+    Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type. Instead, it
+    may give the schema of the rows: a StructType, DDL (`"X BIGINT, Y DOUBLE"`, for which Spark is started), or a
+    DataFrame of Spark or pandas or a table of Arrow, of which only the schema is used. `mrql.table` stands for a static
+    table of the session's catalog. A source for a view to follow, such as `mrql.delta_table`, gives its own type. The
+    text may also declare a stream, `stream(spark, "name", type(…))`, or a table, `source(table, "name")`. A term names
+    its streams itself. A loop in the text that has no limit may take `max_steps` steps.
 
-    Raises: UserError when the text is wrong, with the place, or the term is.
+    Raises: UserError when the text is wrong, with the place, or when the term is wrong.
     """
     if isinstance(text, Expr | Term):
         return _of_term(text.term if isinstance(text, Expr) else text, name, streams)
@@ -88,13 +88,13 @@ _FOR_EXAMPLE = 'mrql.compile("select x from x in S", S=df)'
 
 
 def _must_be_handed_over(spec: SourceSpec) -> None:
-    """Raises: UserError where a command would read it."""
+    """Raises: UserError for a source that a program does not hand over: a command would read it."""
     if not spec.format.handed_over:
         raise UserError("a query over DataFrames names its streams and reads nothing", spec.span, _instead(spec))
 
 
 def _instead(spec: SourceSpec) -> str:
-    """What to write in the place of a source that a command would read."""
+    """A hint: what to write instead of a source that a command would read."""
     name = "orders" if spec.name == spec.adapter else spec.name
     if not spec.stream:
         return f'`source(table, "{name}")`, say'
@@ -108,9 +108,9 @@ def _instead(spec: SourceSpec) -> str:
 
 
 def _row_handed_over(spec: SourceSpec, types: Mapping[str, Type]) -> Type:
-    """The type of the rows of what the program hands over, where the text gives none.
+    """The type of the rows of a source that the program hands over and whose text gives no type.
 
-    Raises: UserError where the program does not give it, either.
+    Raises: UserError if the program does not give the type either.
     """
     _must_be_handed_over(spec)
     if not spec.stream:
@@ -124,7 +124,7 @@ def _row_handed_over(spec: SourceSpec, types: Mapping[str, Type]) -> Type:
 def _row_of_table(name: str) -> Type:
     """The type of the rows of a table of the session's catalog.
 
-    Raises: UserError where there is none of the name.
+    Raises: UserError if there is no table of that name.
     """
     from mrql.runtime.spark.io.schema import row_of_schema
     from mrql.runtime.spark.session.catalog import table_of
@@ -160,7 +160,10 @@ def _bag_type(stream: str, t: str | Type | StructType | CatalogTable | FollowedS
 
 
 def _type_of_text(stream: str, text: str) -> Type:
-    """Raises: UserError where it names no type; what could be the name of a table is told how that is said."""
+    """The type that a text denotes.
+
+    Raises: UserError if it denotes none; for a text that may be the name of a table, the hint mentions `mrql.table`.
+    """
     try:
         return compile_type(text, f"<type of {stream}>")
     except UserError as error:
@@ -173,9 +176,9 @@ def _type_of_text(stream: str, text: str) -> Type:
 
 
 _TABLE = re.compile(r"(?:`(?:[^`]|``)+`|\w+)(?:\.(?:`(?:[^`]|``)+`|\w+))*")
-"""What a table may be called: a name, in the catalog and the schema that it is in."""
+"""The name of a table, which may be qualified by catalog and schema."""
 _DDL = re.compile(r"\s*(?:struct\s*<|(?:`(?:[^`]|``)+`|\w+)(?:\s*:\s*|\s+)\w)", re.IGNORECASE)
-"""How a schema in DDL begins: with a name and a type, which a type of the language never does."""
+"""The start of a schema in DDL, `struct<` or a name and a type: no type of the language starts like this."""
 
 
 def _bag_of_schema(stream: str, t: object) -> ty.BagType:

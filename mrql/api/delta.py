@@ -1,4 +1,4 @@
-"""A batch of changes to a stream, as DataFrames of Spark or of pandas, or tables of Arrow."""
+"""A batch of changes to a stream, as DataFrames of Spark or pandas, or tables of Arrow."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from mrql.api.frames import Rows, together
 class Delta:
     """A batch of changes to one stream: the rows to insert, and the rows to delete.
 
-    Or `changes`, each of which says what has happened to a row: those of a change feed of Delta Lake, or of Debezium.
+    Instead of these, it may have `changes`, each of which says what has happened to a row: those of a change feed of
+    Delta Lake, or of Debezium.
 
-    Of a stream with a key: the rows to `upsert`, each of which takes the place of the one with its key, and the keys
-    whose rows are to go, with their versions, if the stream has those.
+    For a stream with a key, it has the rows to `upsert`, each of which replaces the row with the same key, and
+    `delete_keys`, the keys of the rows to delete, with their versions if the stream has versions.
     """
 
     insert: Rows | None = None
@@ -25,9 +26,10 @@ class Delta:
     changes: Rows | None = None
 
     def __neg__(self) -> Delta:
-        """What takes this batch back.
+        """The batch that undoes this one.
 
-        Raises: UserError where it has rows that replace others: it does not say which.
+        Raises: UserError if it has rows to `upsert` or `delete_keys`, as it does not say which rows these replace or
+            delete; or if it has `changes`.
         """
         if self.upsert is not None or self.delete_keys is not None:
             raise UserError("a batch that replaces rows cannot be taken back: it does not say which rows were there")

@@ -1,4 +1,4 @@
-"""Rows as they are given to the API: in Spark, or in this process."""
+"""Rows passed to the API: in Spark, or in this process."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Rows: TypeAlias = Union["DataFrame", Any]
-"""A DataFrame of Spark, one of pandas, a table of Arrow, or what has `__arrow_c_stream__`, as a frame of polars."""
+"""A DataFrame of Spark or pandas, a table of Arrow, or an object with `__arrow_c_stream__`, such as a polars frame."""
 
 
 @attrs.frozen
 class CatalogTable:
-    """A table of the session's catalog, by its name there."""
+    """A table of the session's catalog, by name."""
 
     name: str
 
 
 def table(name: str) -> CatalogTable:
-    """A table of the session's catalog, to be a static table: `mrql.compile(…, rates=mrql.table("sales.rates"))`.
+    """A table of the session's catalog, as a static table: `mrql.compile(…, rates=mrql.table("sales.rates"))`.
 
-    Its type is that of its columns. It is read when a query is evaluated, or a view of it is made.
+    Its type is that of its columns. It is read when a query is evaluated, or when a view of it is created.
 
-    Raises: UserError where the name is no text.
+    Raises: UserError if the name is not a string.
     """
     if not isinstance(name, str):
         raise UserError(f"a table has a text for a name, not {kind_of(name)}")
@@ -40,17 +40,17 @@ def table(name: str) -> CatalogTable:
 
 
 def is_in_python(rows: object) -> bool:
-    """Whether these are rows that lie in this process, and not in Spark."""
+    """Whether rows are in this process, and not in Spark."""
     from mrql.runtime.spark.io.arrow_frames import is_pandas
 
-    # A DataFrame of Spark hands itself over as well.
+    # DataFrames of Spark may have `__arrow_c_stream__`, too.
     return is_pandas(rows) or (hasattr(rows, "__arrow_c_stream__") and not hasattr(rows, "sparkSession"))
 
 
 def in_spark(rows: Rows, what: str, spark: SparkSession) -> DataFrame:
-    """Rows with all their columns, in Spark.
+    """Rows with all their columns, as a DataFrame of Spark.
 
-    Raises: UserError where they cannot be given to Spark.
+    Raises: UserError if they cannot be passed to Spark.
     """
     from mrql.runtime.spark.io.arrow_frames import spark_frame
 
@@ -61,14 +61,14 @@ _WEIGHTED: WeakSet[DataFrame] = WeakSet()
 
 
 def with_weights(changes: DataFrame) -> DataFrame:
-    """The changes of a view, which are remembered as such as long as they are there."""
+    """The same DataFrame of changes of a view, which is remembered as such as long as it exists."""
     _WEIGHTED.add(changes)
     return changes
 
 
 def must_not_lose_weights(name: str, rows: Rows, row: Type) -> None:
-    """Raises: UserError where rows are the changes of a view, of which those that went would be taken for others that
-    came."""
+    """Raises: UserError if rows are the changes of a view, and their type has no column for the weight: deleted rows
+    would be taken for inserted ones."""
     if is_in_python(rows) or rows not in _WEIGHTED:
         return
     if not isinstance(row, ty.RecordType) or WEIGHT not in row.names:
@@ -77,9 +77,9 @@ def must_not_lose_weights(name: str, rows: Rows, row: Type) -> None:
 
 
 def held(rows: Rows, what: str) -> Rows:
-    """Rows that may be looked at several times: those of a stream of Arrow are there once.
+    """The same rows, as an object that can be read several times: an Arrow stream can be read only once.
 
-    Raises: UserError where they cannot be read.
+    Raises: UserError if they cannot be read.
     """
     from mrql.runtime.spark.io.arrow_frames import arrow_table, is_pandas
 
@@ -87,9 +87,9 @@ def held(rows: Rows, what: str) -> Rows:
 
 
 def together(one: Rows | None, other: Rows | None) -> Rows | None:
-    """The rows of both, by the places of their columns; in Spark where one of them is there.
+    """The rows of both, with columns matched by position; in Spark if one of the two is.
 
-    Raises: UserError where those of Arrow do not have the same columns.
+    Raises: UserError if both are in this process, and their columns do not match.
     """
     from mrql.runtime.spark.io.arrow_frames import in_arrow, spark_frame
 

@@ -1,4 +1,4 @@
-"""The arguments that say how a query is to be kept up to date: of a view, and of what explains one."""
+"""The arguments that determine how a query is kept up to date, for views and for explanations."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from mrql.rewrite.plan.threshold import Threshold
 
 
 class PlanArguments(TypedDict, total=False):
-    """What `Query.trace` and what explains a query take, as `Query.view` does; all of it by name."""
+    """The keyword arguments shared by `Query.view`, `Query.trace`, `Query.explanation` and `Query.explain`."""
 
     insert_only: bool
     """Nothing is ever deleted."""
     loop: Loop
-    """The way in which loops over streams are kept up to date."""
+    """The strategy by which loops over streams are kept up to date."""
     epsilon: float | None
-    """What changes by no more, relative to its size, is kept back from the next step of a loop."""
+    """Changes of at most this, relative to the size of a value, are held back from the next step of a loop."""
     abs_epsilon: float | None
-    """And so is what changes by no more than this."""
+    """Changes of at most this, in absolute terms, are held back, too."""
     trusted: Trusted
-    """The streams whose deletions are not looked up, or whether none are; if nothing is said, those of tables with
-    versions and of logs."""
+    """The streams whose deletions are not looked up: names, True for all, or False for none. By default, those that are
+    tables with versions or logs."""
     keys: Keys | None
-    """By stream, the fields by which its rows replace each other."""
+    """The keys by which rows replace each other, by stream."""
 
 
 class ExplainArguments(PlanArguments, total=False):
-    """What `Query.explanation` and `Query.explain` take, too."""
+    """The further arguments of `Query.explanation` and `Query.explain`."""
 
     strict: bool
-    """What would compute a part of the query again from a whole state in each batch is refused."""
+    """Whether to refuse a query of which each batch would compute a part again from a whole state."""
     tables: Collection[str]
-    """The streams that are static tables, which a view is given as DataFrames."""
+    """The names of the streams that are static tables, which a view is given as DataFrames."""
 
 
 def must_be_streams(tables: object, streams: Collection[str]) -> frozenset[str]:
-    """The names of static tables, each that of a stream.
+    """The names of static tables, after checking that each is a stream of the query.
 
-    Raises: UserError where they are no collection of names, or one is no stream of the query.
+    Raises: UserError if they are not a collection of names, or one is not a stream of the query.
     """
     if isinstance(tables, str) or not isinstance(tables, Collection):
         raise UserError(f"tables is a list of names, not {kind_of(tables)}", hint='tables=["rates"]')
@@ -67,10 +67,10 @@ def view_options(
     trusted: Trusted = None,
     keys: Keys | None = None,
 ) -> PlanOptions:
-    """What `PlanArguments` mean for a query over some streams, of which some are static `tables`, and some are
-    `consistent`: what goes of these was there.
+    """The options for planning a query over some streams, from `PlanArguments`. Some of the streams are static
+    `tables`, and some are `consistent`: each row that these delete is there.
 
-    Raises: UserError where one is not of its kind, names what is not there, or does not go with another.
+    Raises: UserError if an argument is invalid, names an unknown stream, or excludes another argument.
     """
     must_be_a_choice("insert_only", insert_only)
     keyed = keyed_streams(keys, streams, tables)
@@ -90,7 +90,7 @@ def view_options(
 
 
 def _loops(loop: Loop, epsilon: float | None, abs_epsilon: float | None) -> tuple[LoopStrategy, Threshold | None]:
-    """How loops are kept up to date, and what of them is kept back."""
+    """The strategy for loops, and the threshold up to which changes are held back."""
     if loop not in get_args(Loop):
         raise UserError(f"there is no way {loop!r} for loops", hint=f"one of {', '.join(get_args(Loop))}")
     strategy = LoopStrategy(loop)

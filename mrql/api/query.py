@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class DrawnPlan:
-    """How a query is kept up to date: a notebook shows it as the picture of `mrql explain --graph`, `print` as text."""
+    """The plan of a query: a notebook shows it as the picture of `mrql explain --graph`, `print` as text."""
 
     trace: Trace
 
@@ -68,9 +68,9 @@ class Query:
     streams: dict[str, Type]
     """The type of each stream and table, a bag."""
     tables: dict[str, str] = attrs.Factory(dict)
-    """Those that are tables of the session's catalog, with their names there."""
+    """The streams that are tables of the session's catalog, with their names there."""
     consistent: frozenset[str] = frozenset()
-    """Those that are tables with versions, or logs of tables: what goes was there."""
+    """The streams that are tables with versions, or logs of tables: each row that they delete is there."""
 
     @property
     def term(self) -> Term:
@@ -89,14 +89,14 @@ class Query:
 
     @property
     def plan(self) -> DrawnPlan:
-        """How a view keeps the query up to date that is made without arguments."""
+        """The plan of a view that is created without arguments."""
         return DrawnPlan(self.trace())
 
     def trace(self, *, strict: bool = False, tables: Collection[str] = (), **arguments: Unpack[PlanArguments]) -> Trace:
-        """How the query becomes its stages, those of a view that is made with the same arguments; `tables` are the
-        names of the streams that it is given as static tables.
+        """The steps from the query to the stages of a view that is created with the same arguments; `tables` names the
+        streams that the view is given as static tables.
 
-        Raises: UserError when the way `loop` is not there for a loop, or a strict view would be refused.
+        Raises: UserError when the strategy `loop` is not possible for a loop, or a strict view would be refused.
         """
         must_be_a_choice("strict", strict)
         static = must_be_streams(tables, self.streams)
@@ -108,7 +108,7 @@ class Query:
         return trace
 
     def explanation(self, **arguments: Unpack[ExplainArguments]) -> str:
-        """Every step from the query to its stages, as text, for a view that is made with the same arguments."""
+        """Every step from the query to the stages of a view that is created with the same arguments, as text."""
         return explain_trace(self.trace(**arguments))
 
     def explain(self, **arguments: Unpack[ExplainArguments]) -> None:
@@ -118,10 +118,10 @@ class Query:
     def batch(self, /, spark: SparkSession | None = None, **streams: Rows) -> DataFrame:
         """Evaluates the query once over all its streams.
 
-        The answer is computed when it is read: a UserError of what the query has no value for is raised by its actions.
-        In a session of Spark Connect it is computed at once.
+        The answer is computed when it is read: if the query has no value for the data, the actions of the returned
+        DataFrame raise a UserError. In a session of Spark Connect it is computed at once.
 
-        Raises: UserError when a stream is missing, or a DataFrame is none or of another type.
+        Raises: UserError when a stream is missing, or is given something else than rows of its type.
         """
         from mrql.runtime.spark import jvm
         from mrql.runtime.spark.compiler.answers import evaluate
@@ -159,32 +159,35 @@ class Query:
     ) -> View:
         """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
 
-        With a `checkpoint`, a directory on a local disk, each batch is committed there; a view of a directory with
-        commits goes on after the last one. States that mean the same in the query are kept, if it is another one now,
-        and what would have to be made of rows that were given before is refused. Static tables must have the same rows.
+        With a `checkpoint`, a directory on a local disk, each batch is committed there; if the directory has commits,
+        the view continues after the last one. If the query has changed since, states with the same meaning are kept,
+        and a state that would have to be built from rows of earlier batches is refused. Static tables must have the
+        same rows.
 
-        A stream that is given a key in `keys`, the name of a field or several, or what `mrql.key` makes, is upserted: a
-        row replaces the one with its key.
+        A stream with a key in `keys` (the name of a field, several names, or a key made by `mrql.key`) is upserted: a
+        row replaces the row with the same key.
 
-        What is deleted must be there, and is looked up; not of the streams that are `trusted`. Those are, if nothing is
-        said, the ones that the query was compiled with as tables with versions and logs.
+        A deleted row must be there, and is looked up, except for the `trusted` streams. By default, these are the
+        streams for which the query was compiled with tables with versions or with logs.
 
-        With `insert_only` nothing is ever deleted: then the rows themselves need not be kept to tell a wrong deletion,
-        and of a minimum or maximum only the value. A `strict` view is refused where a batch would compute a part of the
-        query again from a whole state.
+        With `insert_only`, nothing is ever deleted: rows need not be kept to detect a wrong deletion, and only the
+        value of a minimum or maximum is kept. A `strict` view is refused if a batch would compute a part of the query
+        again from a whole state.
 
-        With `change_feed` the changes that the view gives are rows as often as they came or went, with the columns
-        `_change_type`, `insert` or `delete`, and `_commit_version`, the number of the batch, in place of `weight`.
+        With `change_feed`, the changes that the view returns are rows, repeated as often as they were inserted or
+        deleted, with the columns `_change_type`, `insert` or `delete`, and `_commit_version`, the number of the batch,
+        in place of `weight`.
 
-        `loop` is the way in which loops over streams are kept up to date: `fixpoint` where a step only adds, `exact`
-        step by step, `recompute` from the start, `auto` the best of these that there is, and `diffuse` on from the
-        value that the loop had. With `diffuse`, what changes by no more than `epsilon`, relative to its size, or by no
-        more than `abs_epsilon`, is left as it is (by 0.001 of its size if nothing is said); with `exact` and one of
-        them, it is kept back from the next step. `View.residual` says how far off that leaves the answer.
+        `loop` is the strategy by which loops over streams are kept up to date: `fixpoint` for loops whose step only
+        adds, `exact` step by step, `recompute` from the start, `auto` as a fixpoint if possible and else from the
+        start, and `diffuse` from the previous value of the loop. With `diffuse`, changes of at most `epsilon`, relative
+        to the size of a value, or of at most `abs_epsilon` are not propagated (0.001 of the size by default); with
+        `exact` and one of the two, they are held back from the next step. `View.residual` says how far off the answer
+        may be because of that.
 
-        Raises: UserError when a table is no stream of the query or of another type, a strict view is refused, the way
-            is not there for a loop, or has no threshold; when the checkpoint is in use, damaged, or not that of a view
-            of this query.
+        Raises: UserError when a table is not a stream of the query or has another type, a strict view is refused, the
+            strategy is not possible for a loop, or takes no threshold; when the checkpoint is in use, damaged, or not
+            that of a view of this query.
         """
         from mrql.runtime.spark.durable_view import DurableView
         from mrql.runtime.spark.io.answer_rows import must_have_room_for_a_feed
@@ -233,16 +236,16 @@ class Query:
         return View(self, view, durable, names, insert_only, options.keyed, trace, change_feed)
 
     def _in_catalog(self, session: SparkSession, given: Collection[str]) -> dict[str, Rows]:
-        """What a session has of the tables that the query reads and that are not given.
+        """The session's DataFrames for the catalog tables that the query reads, except those that are given.
 
-        Raises: UserError where it does not have one.
+        Raises: UserError if the session lacks one of them.
         """
         from mrql.runtime.spark.session.catalog import table_of
 
         return {stream: table_of(session, name) for stream, name in self.tables.items() if stream not in given}
 
     def must_stream(self, name: str, df: DataFrame) -> None:
-        """Raises: UserError where it is no streaming DataFrame with the rows of a stream."""
+        """Raises: UserError if it is not a streaming DataFrame with rows, or changes, of a stream."""
         from mrql.runtime.spark.io.schema import conformed
 
         must_be_a_frame(name, df, streaming=True)
@@ -250,9 +253,9 @@ class Query:
         conformed(df if feed is None else feed.come(), self.row(name), f"`{name}`")
 
     def wrapping(self, name: str, rows: Rows) -> Wrapping | None:
-        """How the changes of a stream lie in a frame, where it has the columns of a change feed.
+        """How a frame holds changes of a stream; None if it does not have the columns of a change feed.
 
-        Raises: UserError when there is no such stream, or it is no DataFrame.
+        Raises: UserError when there is no such stream, or it is not a DataFrame.
         """
         from mrql.runtime.spark.io.change_frames import wrapping_of
 
@@ -262,9 +265,9 @@ class Query:
         return wrapping_of(rows, row)
 
     def change_feed(self, name: str, rows: Rows, spark: SparkSession) -> ChangeFeed | None:
-        """A frame as the changes of a stream, where it has the columns of a change feed.
+        """A frame as changes of a stream; None if it does not have the columns of a change feed.
 
-        Raises: UserError when there is no such stream, it is no DataFrame, or cannot be given to Spark.
+        Raises: UserError when there is no such stream, or it is not a DataFrame, or cannot be passed to Spark.
         """
         from mrql.runtime.spark.io.change_frames import ChangeFeed
 
@@ -272,9 +275,10 @@ class Query:
         return None if found is None else ChangeFeed.of(name, rows, found, self.row(name), spark)
 
     def table(self, name: str, rows: Rows, spark: SparkSession) -> Frame:
-        """All rows of a stream or a table, as its type has them. Changes are none: what they are changes of is missing.
+        """All rows of a stream or a table, as its type requires. Changes are refused: the rows that they change are not
+        given.
 
-        Raises: UserError when there is no such stream, or it is no DataFrame with such rows.
+        Raises: UserError when there is no such stream, or it is not a DataFrame with such rows.
         """
         rows = held(rows, f"`{name}`")
         found = self.wrapping(name, rows)
@@ -296,9 +300,9 @@ class Query:
         return item_type(self.streams[name])
 
     def frame(self, name: str, rows: Rows, spark: SparkSession) -> Frame:
-        """The rows of a stream as its type has them.
+        """The rows of a stream, as its type requires.
 
-        Raises: UserError when there is no such stream, or it is no DataFrame with such rows.
+        Raises: UserError when there is no such stream, or it is not a DataFrame with such rows.
         """
         from mrql.runtime.spark import jvm
         from mrql.runtime.spark.io.arrow_frames import spark_frame
@@ -315,9 +319,9 @@ class Query:
             return from_dataframe(conformed(df, row, f"`{name}`"), row)
 
     def frame_of_keys(self, name: str, df: DataFrame, key: RowKey) -> Frame:
-        """Rows of a stream that have nothing but their keys and versions: those that go.
+        """The deleted rows of a stream with a key, of which only the fields of the key and the version are given.
 
-        Raises: UserError when it is no DataFrame with such columns.
+        Raises: UserError when it is not a DataFrame with such columns.
         """
         from mrql.runtime.spark.expressions.layout import quote, sql_type
         from mrql.runtime.spark.io.schema import conformed
@@ -337,7 +341,7 @@ class Query:
 
 
 def with_static(term: Term, tables: frozenset[str]) -> Term:
-    """The query with some of its streams as static tables."""
+    """A query with the streams in `tables` marked as static."""
     if isinstance(term, Stream):
         return attrs.evolve(term, static=True) if term.name in tables else term
     return map_children(term, lambda child: with_static(child, tables))

@@ -1,4 +1,4 @@
-"""How a table of Delta Lake or of Iceberg has changed, as DataFrames that a view is given."""
+"""The changes of a table of Delta Lake or Iceberg, as DataFrames for a view."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class TableChanges:
-    """Changes of a table, and the version up to which they go."""
+    """Changes of a table, and the version that they lead to."""
 
     delta: Delta
     offset: Mapping[str, Any]
-    """What `View.apply` is given as `offset`, and `table_changes` as `after`: the table's id, and a version."""
+    """The table's id and a version: the `offset` for `View.apply`, and `after` for the next `table_changes`."""
 
 
 def table_changes(
     spark: SparkSession, path: str | Path, after: Mapping[str, Any] | None = None, *, max_files: int | None = None
 ) -> TableChanges:
-    """How a table of Delta Lake or of Iceberg in a directory has changed since a version, up to the newest one; all of
-    it from the beginning. A version of Iceberg is the id of a snapshot.
+    """The changes of a table of Delta Lake or Iceberg in a directory from the version `after` up to the newest one;
+    without `after`, all its rows as insertions. A version of an Iceberg table is the id of a snapshot.
 
-    With `max_files` it is so many versions after `after` as have about so many files, and one at least. Spark reads the
-    files that the log names. Columns of types that the language does not have are left out.
+    With `max_files`, they cover only as many versions after `after` as have about that many files, and at least one.
+    Spark reads the files that the log names. Columns whose types the language does not have are left out.
 
-    Raises: UserError where there is no such table, it is another one than that of `after`, or what has changed cannot
-        be read any more; EngineError without `deltalake` or `pyiceberg`.
+    Raises: UserError if there is no such table, `after` is of another table, or the changes cannot be read any more;
+        EngineError without `deltalake` or `pyiceberg`.
     """
     most = must_be_most("max_files", max_files)
     if after is not None and not is_offset(after):
@@ -58,7 +58,7 @@ def table_changes(
 
 
 def _rows(spark: SparkSession, spec: SourceSpec, changed: Sequence[ChangedFile], weight: int) -> DataFrame | None:
-    """The rows that came or went, as the weight says; None where there are no files of them."""
+    """The inserted or the deleted rows, depending on the weight; None if no file has any."""
     from mrql.runtime.spark.io.csv import TAG
     from mrql.runtime.spark.io.readers import read
 

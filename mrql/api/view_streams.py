@@ -1,4 +1,4 @@
-"""What the streams of a view are given, as frames of changes, and what they may be given."""
+"""Checks the changes that the streams of a view are given, and converts them to frames."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class ViewStreams:
-    """What may be given to the streams of a view, and what that is on Spark."""
+    """The streams of a view: checks the changes given to them, and converts these to frames of Spark."""
 
     query: Query
     spark: SparkSession
     columns: ColumnNames
     tables: frozenset[str]
-    """The static tables, which do not change."""
+    """The names of the static tables, which do not change."""
     keyed: Mapping[str, RowKey]
-    """By which key the rows of a stream replace each other, of those where they do."""
+    """The keys of the streams whose rows replace each other."""
     insert_only: bool
-    """Whether rows only come."""
+    """Whether there are only insertions."""
 
     def must_be_changing(self, name: str) -> None:
-        """Raises: UserError where there is no such stream, or it is a static table."""
+        """Raises: UserError if there is no such stream, or it is a static table."""
         self.query.row(name)
         if name in self.tables:
             raise UserError(f"`{name}` is a static table of this view: it does not change")
 
     def frames(self, given: Given) -> dict[str, Frame]:
-        """The changes of each stream, where it has some; what it is given several times is added up."""
+        """The changes of each stream that has some; those that a stream is given several times are added up."""
         from mrql.runtime.spark.session.session import AS_WRITTEN, settings
 
         frames: dict[str, list[Frame]] = {}
@@ -60,9 +60,9 @@ class ViewStreams:
             return {name: self._together(name, some) for name, some in frames.items()}
 
     def read(self, feed: SourceFeed, batch: Batch) -> dict[str, Frame]:
-        """The changes of each stream that a batch of tables and logs has some of.
+        """The changes in a batch of tables and logs, for each stream that has some.
 
-        Raises: UserError where rows go of a view that only takes insertions.
+        Raises: UserError if the view only takes insertions, and the batch may delete rows.
         """
         from mrql.runtime.spark.io.readers import read_batch
 
@@ -76,10 +76,10 @@ class ViewStreams:
     def feed(
         self, sources: Mapping[str, FollowedSource], offsets: Mapping[str, Any], arrived: Set[str], root: Path | None
     ) -> SourceFeed:
-        """What feeds streams with tables and logs, from the offsets that the view has of them on.
+        """Opens the tables and logs that are to feed streams, at the offsets that the view has for them.
 
-        Raises: UserError where one is not there, or is not what the view was fed with; EngineError where it is not
-            reached.
+        Raises: UserError if one does not exist, or is not what the view was fed with before; EngineError if one cannot
+            be reached.
         """
         starts = {name: offsets.get(name) for name in sources}
         specs = {
@@ -97,7 +97,7 @@ class ViewStreams:
         return SourceFeed.open(specs, {name: source.most for name, source in sources.items()}, starts)
 
     def _together(self, name: str, frames: list[Frame]) -> Frame:
-        """All that a stream is given in one batch."""
+        """All changes of a stream in one batch."""
         from mrql.runtime.spark.relation.frame import all_changes
 
         return frames[0] if len(frames) == 1 else all_changes(frames, self.query.row(name), self.columns)
@@ -119,14 +119,14 @@ class ViewStreams:
         return changes(insert, self.query.frame(name, delta.delete, self.spark), self.columns)
 
     def _arriving(self, name: str, rows: Rows) -> Delta:
-        """What rows are: changes, where they have a column that says what has happened."""
+        """Rows as a delta: changes if they have the columns of a change feed, else upserts or insertions."""
         rows = held(rows, f"`{name}`")
         if self.query.wrapping(name, rows) is not None:
             return Delta(changes=rows)
         return Delta(upsert=rows) if name in self.keyed else Delta(insert=rows)
 
     def _taken_apart(self, name: str, delta: Delta) -> Delta:
-        """Changes as what comes and what goes."""
+        """A delta with its `changes`, if it has some, split into inserted and deleted rows, or upserts and keys."""
         if delta.changes is None:
             return delta
         feed = self.query.change_feed(name, held(delta.changes, f"what changes `{name}`"), self.spark)
@@ -147,7 +147,7 @@ class ViewStreams:
         return Delta(upsert=come, delete_keys=gone) if keyed else Delta(insert=come, delete=gone)
 
     def _upserts(self, name: str, delta: Delta) -> Frame | None:
-        """What comes (+) and what takes the rows of its keys away (−): no sum of both."""
+        """The upserted rows (+) and the keys whose rows are deleted (−), side by side and not added up."""
         from mrql.runtime.spark.relation.frame import changes
 
         if delta.insert is not None or delta.delete is not None:

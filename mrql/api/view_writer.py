@@ -1,4 +1,4 @@
-"""`view.writeStream`: what the changes of a view are written by, in the words of Spark's `DataStreamWriter`."""
+"""`view.writeStream`: writes the changes of a view, with the interface of Spark's `DataStreamWriter`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WRITTEN = "view.writeStream.foreachBatch(write).start(orders=spark.readStream…
 
 @attrs.frozen
 class ViewWriter:
-    """Says step by step what `View.follow` takes at once; each step gives a new one.
+    """Collects the arguments of `View.follow` step by step; each step returns a new writer.
 
     view.writeStream.foreachBatch(write).start(S=df)  =  view.follow(S=df, deliver=write)
     """
@@ -35,31 +35,31 @@ class ViewWriter:
     _trigger: dict[str, Any] | None = None
 
     def foreachBatch(self, func: Receiver) -> ViewWriter:
-        """With the changes of each batch and its number a function is called, before the batch is committed: it may get
-        a batch of one number again, after a crash, and so is to write it over what it has written under that number.
+        """Calls a function with the changes of each batch and its number, before the batch is committed. After a crash
+        it may be called again with the same number, so it has to overwrite what it wrote under that number.
 
-        Raises: UserError where it is no function.
+        Raises: UserError if it is not a function.
         """
         if not callable(func):
             raise UserError(f"the changes are given to a function, not to {kind_of(func)}", hint=WRITTEN)
         return attrs.evolve(self, receiver=func)
 
     def queryName(self, queryName: str) -> ViewWriter:
-        """The streaming queries are called `name-stream`."""
+        """Names the streaming queries: the given name, a hyphen and the name of the stream."""
         return attrs.evolve(self, query_name=queryName)
 
     def trigger(self, **trigger: Any) -> ViewWriter:
-        """When there are batches: `processingTime="5 seconds"`, `availableNow=True` and the others of Spark.
+        """Sets the trigger of batches: `processingTime="5 seconds"`, `availableNow=True` or another one of Spark.
 
-        Raises: UserError where Spark has no such trigger.
+        Raises: UserError if Spark has no such trigger.
         """
         must_be_a_trigger(trigger)
         return attrs.evolve(self, trigger=trigger)
 
     def outputMode(self, outputMode: str) -> ViewWriter:
-        """`update`, which it is in any case: what is written are the rows that came and those that went.
+        """Accepts `update`, the only mode: the inserted and the deleted rows are written.
 
-        Raises: UserError for another one.
+        Raises: UserError for another mode.
         """
         if str(outputMode).lower() == "update":
             return self
@@ -67,7 +67,7 @@ class ViewWriter:
         raise UserError(f"what a view writes are changes, not {outputMode!r}", hint=hint)
 
     def start(self, *path: object, **streams: DataFrame | FollowedSource) -> Following:
-        """Feeds the streams of the view, as `View.follow` does; what comes back is what a `StreamingQuery` is in Spark.
+        """Feeds the streams of the view, as `View.follow` does; the result corresponds to Spark's `StreamingQuery`.
 
         Raises: UserError, EngineError as `View.follow`; UserError for a path.
         """
@@ -76,22 +76,22 @@ class ViewWriter:
         return self._view.follow(trigger=self._trigger, query_name=self._query_name, deliver=self._receiver, **streams)
 
     def option(self, key: str, value: object) -> Never:
-        """There are none.
+        """Refused: there are no options.
 
-        Raises: UserError, which says what stands for the checkpoint.
+        Raises: UserError, which names the checkpoint of the view instead.
         """
         self.options(**{key: value})
 
     def options(self, **options: object) -> Never:
-        """There are none.
+        """Refused: there are no options.
 
-        Raises: UserError, which says what stands for the checkpoint.
+        Raises: UserError, which names the checkpoint of the view instead.
         """
         hint = 'a view has one checkpoint for all of its streams: query.view(spark, checkpoint="directory")'
         raise UserError(f"a view is written without options, such as {', '.join(map(repr, options))}", hint=hint)
 
     def __getattr__(self, name: str) -> Callable[..., Never]:
-        """What else a `DataStreamWriter` has is refused when it is called."""
+        """Any other method of a `DataStreamWriter`: it raises a UserError when it is called."""
         from pyspark.sql.streaming.readwriter import DataStreamWriter
 
         if not hasattr(DataStreamWriter, name):

@@ -81,13 +81,8 @@ def as_names(patterns: Sequence[syntax.Pattern], body: syntax.Expr) -> tuple[tup
 
 def _unused(name: str, patterns: Sequence[syntax.Pattern], body: syntax.Expr) -> str:
     """The name, with underscores appended until it occurs neither in the parameters nor in the body."""
-    used = {each.name for pattern in patterns for each in syntax.variables(pattern)} | _names(body)
+    used = {each.name for pattern in patterns for each in syntax.variables(pattern)} | syntax.names_in(body)
     return next(each for each in accumulate(repeat("_"), add, initial=name) if each not in used)
-
-
-def _names(node: syntax.Node) -> set[str]:
-    own = {node.name} if isinstance(node, syntax.Name) else set[str]()
-    return own.union(*map(_names, syntax.children(node)))
 
 
 def _negative(value: syntax.Literal, span: Span) -> syntax.Pattern:

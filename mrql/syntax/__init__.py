@@ -57,9 +57,10 @@ from mrql.syntax.expressions import (
     VersionArg,
     XmlElement,
     XPathArg,
+    names_in,
 )
 from mrql.syntax.literals import BoolLit, DecimalLit, FloatLit, IntLit, Literal, NullLit, StringLit
-from mrql.syntax.node import Node, children
+from mrql.syntax.node import Node, children, nodes
 from mrql.syntax.patterns import (
     ConstPattern,
     ConstructorPattern,
@@ -181,5 +182,7 @@ __all__ = [
     "XPathArg",
     "XmlElement",
     "children",
+    "names_in",
+    "nodes",
     "variables",
 ]

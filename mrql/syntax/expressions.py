@@ -9,7 +9,7 @@ import attrs
 
 from mrql.algebra.span import Span
 from mrql.syntax.literals import Literal
-from mrql.syntax.node import Node
+from mrql.syntax.node import Node, nodes
 from mrql.syntax.patterns import Pattern
 from mrql.syntax.types import TypeExpr
 
@@ -459,3 +459,8 @@ Expr: TypeAlias = (
 SourceArg: TypeAlias = (
     Expr | TypeArg | TagsArg | XPathArg | DeletionsArg | TaggedArg | ChangesArg | KeyArg | VersionArg | OptionArg
 )
+
+
+def names_in(node: Node) -> frozenset[str]:
+    """The names that occur in an expression."""
+    return frozenset(each.name for each in nodes(node) if isinstance(each, Name))

@@ -26,6 +26,18 @@ def children(node: Node) -> Iterator[Node]:
             yield from _nodes_in(getattr(node, field.name))
 
 
+def nodes(node: Node) -> Iterator[Node]:
+    """A node and all nodes below it, in the order of the text's structure: each before those below it.
+
+    It does not recurse: a tree may be deeper than the stack until `parser/depth.py` has refused it.
+    """
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        waiting.extend(reversed([*children(current)]))
+
+
 def _nodes_in(value: object) -> Iterator[Node]:
     if isinstance(value, Node):
         yield value

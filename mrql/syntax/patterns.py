@@ -9,7 +9,7 @@ import attrs
 
 from mrql.algebra.span import Span
 from mrql.syntax.literals import Literal
-from mrql.syntax.node import Node, children
+from mrql.syntax.node import Node, nodes
 from mrql.syntax.types import TypeExpr
 
 
@@ -92,7 +92,4 @@ Pattern: TypeAlias = (
 
 def variables(node: Node) -> Iterator[VarPattern]:
     """The variables of a pattern, one for each occurrence."""
-    if isinstance(node, VarPattern):
-        yield node
-    for child in children(node):
-        yield from variables(child)
+    return (each for each in nodes(node) if isinstance(each, VarPattern))

@@ -34,7 +34,7 @@ from mrql.translate.python_imports import call as call_imported
 from mrql.translate.recursive_functions import call as call_recursive
 from mrql.translate.recursive_functions import group_of
 from mrql.translate.scalar_functions import apply
-from mrql.translate.scope import GroupedVariables, Scope, Thunk, names_in
+from mrql.translate.scope import GroupedVariables, Scope, Thunk
 from mrql.translate.user_aggregates import aggregated
 
 WINDOWS = {function.name: function for function in fn.LIBRARY["Window functions"]}
@@ -220,7 +220,7 @@ def _over_group(arg: syntax.Expr, scope: Scope, function: str) -> Term | None:
     Raises: UserError where it has no value for an element.
     """
     group = scope.group
-    if group is None or not (names_in(arg) & group.names):
+    if group is None or not (syntax.names_in(arg) & group.names):
         return None
     try:
         values = group.over(scope, lambda element: Single(element.translate(arg)))
@@ -268,7 +268,7 @@ def _row_hint(arg: syntax.Expr, scope: Scope, function: str) -> str | None:
     """The hint for an aggregation of what is one value: of a row, without a `group by`, or of a group."""
     if function == "count" and isinstance(arg, syntax.IntLit):
         return COUNT
-    if not names_in(arg) & set(scope.variables):
+    if not syntax.names_in(arg) & set(scope.variables):
         return None
     if scope.group is not None:
         return _key_hint(arg, scope, scope.group, function)
@@ -278,7 +278,7 @@ def _row_hint(arg: syntax.Expr, scope: Scope, function: str) -> str | None:
 
 def _key_hint(arg: syntax.Expr, scope: Scope, group: GroupedVariables, function: str) -> str | None:
     """The hint for an aggregation of what is one value in each group, as it depends on the keys only."""
-    if not group.names or not names_in(arg) & set(scope.variables) <= group.keys:
+    if not group.names or not syntax.names_in(arg) & set(scope.variables) <= group.keys:
         return None
     one = f"`{arg.span.text}` is one value in each group"
     if function == "count":

@@ -78,8 +78,7 @@ def _parts(name: str, parts: Mapping[str, set[str]]) -> set[str]:
 
 
 def _named_types(written: syntax.Node) -> set[str]:
-    own = {written.name} if isinstance(written, syntax.NamedType) else set()
-    return own.union(*map(_named_types, syntax.children(written)))
+    return {each.name for each in syntax.nodes(written) if isinstance(each, syntax.NamedType)}
 
 
 def _payload_type(args: Sequence[Type]) -> Type:

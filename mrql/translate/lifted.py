@@ -8,7 +8,7 @@ from typing import TypeAlias
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.terms import Term
-from mrql.translate.scope import Scope, Thunk, names_in
+from mrql.translate.scope import Scope, Thunk
 
 Fits: TypeAlias = Callable[[ty.Type], bool]
 
@@ -33,7 +33,7 @@ def lifted_hint(expr: syntax.Expr, operands: Sequence[Term | None], scope: Scope
 
 def _is_of_all_rows(part: syntax.Node, term: Term, scope: Scope) -> bool:
     """Whether an expression is one value computed from all rows of the group, and so has none for each row."""
-    uses_rows = scope.group is not None and isinstance(part, syntax.Expr) and names_in(part) & scope.group.names
+    uses_rows = scope.group is not None and isinstance(part, syntax.Expr) and syntax.names_in(part) & scope.group.names
     return bool(uses_rows) and not ty.is_collection(term.type)
 
 
@@ -48,7 +48,7 @@ def bag_hint(part: syntax.Node, term: Term, scope: Scope, fits: Fits = any_type)
     match scope.lookup(part.name) if isinstance(part, syntax.Name) else None:
         case Thunk(argument, outer):
             return bag_hint(argument, term, outer, fits)
-    if scope.group is None or not isinstance(part, syntax.Expr) or not names_in(part) & scope.group.names:
+    if scope.group is None or not isinstance(part, syntax.Expr) or not syntax.names_in(part) & scope.group.names:
         return None
     if not isinstance(term.type, ty.BagType) or not fits(term.type.item):
         return None

@@ -60,14 +60,8 @@ def written_within(name: str, known: Globals) -> bool:
 
 def _calls(node: syntax.Node) -> frozenset[str]:
     """The names of functions that may be called in an expression."""
-    match node:
-        case syntax.Name(name):
-            own = frozenset({name})
-        case syntax.Call(name):
-            own = frozenset({name})
-        case _:
-            own = frozenset()
-    return own.union(*map(_calls, syntax.children(node)))
+    calls = (each.function for each in syntax.nodes(node) if isinstance(each, syntax.Call))
+    return syntax.names_in(node).union(calls)
 
 
 def _reached(name: str, calls: Mapping[str, frozenset[str]]) -> frozenset[str]:

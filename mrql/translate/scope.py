@@ -185,7 +185,7 @@ class Scope:
 
     def bind(self, bindings: Mapping[str, Binding]) -> Scope:
         """The scope with more variables, and without the group-by keys that mention a rebound name."""
-        keys = tuple((e, t) for e, t in self.keys if not (set(bindings) & names_in(e)))
+        keys = tuple((e, t) for e, t in self.keys if not (set(bindings) & syntax.names_in(e)))
         group = self.group and self.group.without(frozenset(bindings))
         return attrs.evolve(self, variables={**self.variables, **bindings}, keys=keys, group=group)
 
@@ -282,9 +282,3 @@ def foreign_field(name: str, record: ty.RecordType, span: Span) -> UserError | N
     if "timestamp[ns" in foreign:
         hint = "with `truncateTimestamps` a source of parquet reads it to the microsecond"
     return UserError(f"the field `{name}` is of type {foreign}, which the language does not have", span, hint)
-
-
-def names_in(node: syntax.Node) -> frozenset[str]:
-    """The names that occur in an expression."""
-    own = frozenset({node.name}) if isinstance(node, syntax.Name) else frozenset[str]()
-    return own.union(*map(names_in, syntax.children(node)))

@@ -43,7 +43,7 @@ from mrql.translate.generators import From, guard, nest, translate_generators
 from mrql.translate.json_values import CAST_HINT
 from mrql.translate.lifted import bag_hint
 from mrql.translate.patterns import Match, match_pattern
-from mrql.translate.scope import GroupedVariables, Scope, UnknownName, names_in
+from mrql.translate.scope import GroupedVariables, Scope, UnknownName
 
 
 def select(expr: syntax.Select, scope: Scope) -> Term:
@@ -56,7 +56,7 @@ def select(expr: syntax.Select, scope: Scope) -> Term:
     except UnknownName as error:
         head = dict(expr.head.fields) if isinstance(expr.head, syntax.RecordExpr) else {}
         meant = head.get(error.name) if error.what == "name" else None
-        if meant is None or error.name in names_in(meant):
+        if meant is None or error.name in syntax.names_in(meant):
             raise
         hint = f"`{error.name}` is a name in the answer; what it stands for is `{meant.span.text}`"
         raise UserError(error.message, error.span, hint) from None
@@ -232,7 +232,7 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
     named = tuple(
         (key.expr, value)
         for key, (_, value) in zip(group.keys, patterns, strict=True)
-        if not names_in(key.expr) & set(match.bindings)
+        if not syntax.names_in(key.expr) & set(match.bindings)
     )
     inner = attrs.evolve(inner, keys=(*named, *inner.keys))
     filters = list(match.conditions)

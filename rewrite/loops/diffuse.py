@@ -29,8 +29,9 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.variables import Names, match_pattern, substitute, var_of
-from mrql.algebra.terms import CMap, Lambda, Lit, Nth, Pattern, PTuple, PVar, Repeat, Single, Stream, Term, Tup
+from mrql.algebra.analysis.variables import Names, alpha_equal, match_pattern, substitute, var_of
+from mrql.algebra.monoids import OR
+from mrql.algebra.terms import CMap, Lambda, Lit, Nth, Pattern, PTuple, PVar, Reduce, Repeat, Single, Stream, Term, Tup
 from mrql.rewrite.loops.rewrite_steps import carried
 from mrql.rewrite.loops.unroll import carries_bags
 from mrql.rewrite.normalize.normalize import normalize
@@ -83,6 +84,8 @@ def diffuse_obstacle(loop: Repeat) -> str | None:
     >>> diffuse_obstacle(parse("repeat(λx. x ⊎ E, 3, E)", {"E": "{long}"}))
     >>> diffuse_obstacle(parse("repeat(λx. x + reduce(+, E), 3, 0L)", {"E": "{long}"}))
     'it carries more than bags'
+    >>> diffuse_obstacle(parse("repeat(λx. x while reduce(+, cMap(λv. {1L}, x)) < 9L, 3, E)", {"E": "{(long, bool)}"}))
+    'the data say when it ends'
     """
     if not carries_bags(loop.function.param):
         return "it carries more than bags"
@@ -129,10 +132,11 @@ def diffuse(loop: Repeat, names: Names) -> Diffused:
 
 
 def _has_flags(loop: Repeat) -> bool:
-    """Whether the loop carries one bag of pairs of an element and a flag."""
-    match loop.function.param:
-        case PVar(_, ty.BagType(ty.TupleType((_, ty.BOOL)))):
-            return True
+    """Whether the loop carries one bag of pairs (element, flag), and goes on while one of the flags is true."""
+    match loop.function.param, loop.condition:
+        case PVar(_, ty.BagType(ty.TupleType((_, ty.BOOL)) as pair)) as z, Reduce() as condition:
+            v = PVar("v", pair)
+            return alpha_equal(condition, Reduce(OR, CMap(Lambda(v, Single(Nth(var_of(v), 1))), var_of(z))))
         case _:
             return False
 

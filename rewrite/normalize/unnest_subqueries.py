@@ -81,20 +81,6 @@ def _unnest(term: Term, names: Names) -> Term:
     return term
 
 
-def _unnest_inner(term: CMap, names: Names) -> Term | None:
-    """Unnests a select that is correlated with an inner generator, if any: the two generators become one."""
-    pattern, x = pattern_term(term.function.param, names)
-    conditions, body = unguarded(term.function.body)
-    if not isinstance(body, CMap) or reads_sources(body.source) or any(map(reads_sources, conditions)):
-        return None
-    inner, _ = pattern_term(body.function.param, names)
-    inner, head = rename_apart(inner, body.function.body, bound_names(pattern))
-    _, y = pattern_term(inner, names)
-    pairs = CMap(Lambda(pattern, guard(conditions, CMap(Lambda(inner, Single(Tup((x, y)))), body.source))), term.source)
-    both = CMap(Lambda(PTuple((pattern, inner)), head), pairs, span=term.span)
-    return _unnest_one(both, names) or _unnest_inner(both, names)
-
-
 def _unnest_one(term: CMap, names: Names) -> Term | None:
     """Moves the first nested select that can be moved, and those with the same matches, into a coGroup with the
     source."""

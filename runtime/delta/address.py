@@ -1,4 +1,4 @@
-"""Where answers go: `delta://path`, with `?replace=true` behind it."""
+"""The address of a table for answers: `delta://path`, which `?replace=true` may follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEME = "delta://"
 
 @attrs.frozen
 class DeltaAddress:
-    """The directory of a table, and whether one that is not the stream's may be replaced."""
+    """The directory of a table, and whether a table there that is not the stream's may be replaced."""
 
     path: Path
     replace: bool = False

@@ -1,7 +1,7 @@
-"""A table of Delta Lake that answers are written to: what it is now, and how a batch is committed to its log.
+"""A table of Delta Lake that answers are written to: its current state, and the commit of a batch to its log.
 
-The commit of a batch carries the transaction of the stream, `appId` and `version` in the log, which says that the table
-has the batch. The engine has written the files.
+The commit of a batch contains a transaction of the stream (`appId` and `version` in the log), which says that the table
+has the batch. The files were written by the engine before.
 
 Source: the Delta transaction log protocol, "Transaction Identifiers".
 """
@@ -31,7 +31,7 @@ from mrql.runtime.sources.files import DELTA_LOG
 logger = logging.getLogger(__name__)
 
 IN_NO_NAME = " ,;{}()\n\t="
-"""What Spark takes in no name of a column."""
+"""The characters that Spark takes in no name of a column."""
 
 
 @attrs.frozen
@@ -42,17 +42,17 @@ class FoundTable:
     is_empty: bool
     partitioned_by: tuple[str, ...]
     batch: int | None
-    """The last batch of the stream that it has."""
+    """The last batch of the stream in it; None if it has none."""
     version: int
     taken: int | None
-    """The first version behind that batch with which somebody else has changed its rows."""
+    """The first version after that batch in which another writer has changed its rows."""
 
 
 @attrs.define
 class AnswerTable:
     """The table in a directory, for the answers of a stream.
 
-    The next batch follows on the version that it is `known` at: None where there is no table yet.
+    `known` is the version that the next batch follows on; None if there is no table yet.
     """
 
     path: Path
@@ -76,7 +76,7 @@ class AnswerTable:
     # --- what is there ------------------------------------------------------------------------
 
     def look(self) -> FoundTable | None:
-        """What is there; None where there is no table.
+        """The table as it is; None if there is none.
 
         Raises: UserError where there is something else.
         """
@@ -96,7 +96,7 @@ class AnswerTable:
             )
 
     def _taken_since_batch(self, newest: int) -> int | None:
-        """The first version behind the last one of this stream with which somebody else has changed the rows."""
+        """The first version after the last one of this stream in which another writer has changed the rows."""
         found = None
         for number in range(newest, -1, -1):
             if not version_file(self.path, number).exists():
@@ -113,7 +113,7 @@ class AnswerTable:
         return found
 
     def must_be_as_known(self) -> None:
-        """Raises: UserError where somebody else has changed the rows since."""
+        """Raises: UserError where another writer has changed the rows since the version `known`."""
         number = 0 if self.known is None else self.known + 1
         while version_file(self.path, number).exists():
             if read_version(self.path, number).changes_rows:
@@ -134,11 +134,11 @@ class AnswerTable:
     # --- a batch ------------------------------------------------------------------------------
 
     def commit(self, directory: Path, number: int, *, whole: bool) -> None:
-        """Brings the files of a batch to the table, and commits them: as all that it has, or besides what it has.
+        """Copies the files of a batch to the table, and commits them: as its whole content, or in addition to it.
 
-        What a process that died has brought there is in no version, and goes with the next `VACUUM`.
+        Files that a process that died has copied there are in no version, and are removed by the next `VACUUM`.
 
-        Raises: UserError where somebody else has changed its rows since it was `known`.
+        Raises: UserError where another writer has changed its rows since the version `known`.
         """
         from deltalake import DeltaTable
 
@@ -152,14 +152,14 @@ class AnswerTable:
             self.files.sync(self.path)
             self.known = self._written(actions, schema, number, whole=whole)
             log = self.path / DELTA_LOG
-            # Only when the entry is on the disk what it is made of need not wait any more.
+            # Only once the log entry is on the disk can the waiting files be dropped.
             for written in (version_file(self.path, self.known), log, self.path, self.path.absolute().parent):
                 self.files.sync(written)
 
     def _written(self, actions: list[Any], schema: Any, number: int, *, whole: bool) -> int:
-        """Writes the version of a batch, right behind one that was looked at; returns its number.
+        """Writes the version of a batch, directly after one that was checked; returns its number.
 
-        `deltalake` would put it behind whatever has come meanwhile.
+        By itself, `deltalake` would write it after any versions that were added in the meantime.
         """
         from deltalake import CommitProperties
         from deltalake.exceptions import CommitFailedError
@@ -178,7 +178,7 @@ class AnswerTable:
                     raise
 
     def _brought(self, file: Path) -> Any:
-        """A file of the table, under a name that no other has had: older versions keep theirs."""
+        """Copies a file to the table, under a name that no other has had: older versions keep their files."""
         from deltalake.transaction import AddAction
 
         to = self.path / f"part-{uuid4()}.parquet"

@@ -1,7 +1,7 @@
-"""The log of a table of Delta Lake: what each version adds and removes, as the protocol has it.
+"""The log of a table of Delta Lake: what each version adds and removes, by the protocol.
 
-A version is a file of JSON, an action a line. `deltalake` reads the table at a version, from a checkpoint of the log if
-there is one; what a version has changed it does not say, so those are read here.
+A version is a file of JSON with one action per line. `deltalake` reads the table at a version, from a checkpoint of the
+log if there is one; it does not say what a version has changed, so versions are read here.
 
 Source: the Delta transaction log protocol, https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
@@ -21,18 +21,18 @@ from mrql.runtime.sources.files import DELTA_LOG
 from mrql.runtime.sources.versioned_tables import FROM_NOW_ON, local_place
 
 PartitionValues: TypeAlias = Mapping[str, str | None]
-"""The columns that are not in a file, as texts."""
+"""The values of the partition columns of a file, which are not in the file, as texts."""
 
 READ = frozenset({"timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck"})
-"""What a table may ask of a reader that is done here."""
+"""The features that a table may require of a reader, and that are supported here."""
 WHERE_USED = frozenset({"deletionVectors", "columnMapping"})
-"""What a table may ask for, and is refused where it is made use of."""
+"""The features that a table may require, but that are refused where they are used."""
 
 
 @attrs.frozen
 class LogFile:
-    """A file of rows, as the log names it. `feed` tells one of the change data feed, whose rows say themselves whether
-    they came or went."""
+    """A file of rows, as the log names it. `feed` marks one of the change data feed, whose rows say themselves whether
+    they were inserted or deleted."""
 
     path: str
     values: PartitionValues | None
@@ -42,7 +42,7 @@ class LogFile:
 
 @attrs.frozen
 class Action:
-    """A file that a version adds, or removes; whether that changes the rows, or only where they lie."""
+    """A file that a version adds or removes, and whether that changes the rows, or only where they lie."""
 
     file: LogFile
     weight: int
@@ -51,7 +51,7 @@ class Action:
 
 @attrs.frozen
 class Metadata:
-    """What a table is from a version on."""
+    """The metadata of a table from a version on."""
 
     id: str
     partitioned_by: tuple[str, ...]
@@ -62,30 +62,30 @@ class Metadata:
 
 @attrs.frozen
 class TableVersion:
-    """What a version of a table has changed."""
+    """The changes of a table in one version."""
 
     number: int
     actions: tuple[Action, ...]
     feed: tuple[LogFile, ...]
     metadata: Metadata | None
     applications: frozenset[str] = frozenset()
-    """Who has noted with it how far they are (`txn`)."""
+    """The applications that have recorded their progress in it (`txn`)."""
 
     @property
     def changes_rows(self) -> bool:
-        """Whether rows came or went, and not only where they lie."""
+        """Whether it inserts or deletes rows, and does not only change where they lie."""
         return any(action.changes_rows for action in self.actions)
 
 
 def version_file(table: Path, number: int) -> Path:
-    """The file of a version."""
+    """The log file of a version."""
     return table / DELTA_LOG / f"{number:020d}.json"
 
 
 def read_version(table: Path, number: int) -> TableVersion:
-    """What a version has changed.
+    """The changes of a version, read from the log.
 
-    Raises: UserError where it is not in the log any more, or is not read here.
+    Raises: UserError where it is not in the log any more, or needs something that is not supported here.
     """
     file = version_file(table, number)
     try:
@@ -112,7 +112,7 @@ def read_version(table: Path, number: int) -> TableVersion:
 
 
 def must_be_read(table: Path, reader: int, features: Iterable[str]) -> None:
-    """Raises: UserError where a table asks more of its readers than is done here."""
+    """Raises: UserError where a table requires more of its readers than is supported here."""
     unknown = sorted({*features} - READ - WHERE_USED)
     if reader > 3 or unknown:
         what = f"the feature {unknown[0]}" if unknown else f"version {reader} of the protocol"
@@ -153,9 +153,9 @@ def _metadata(body: Mapping[str, Any]) -> Metadata:
 
 
 def place_of_file(table: Path, path: str) -> Path:
-    """Where a file is: the log has its path as a URI, mostly relative to the table.
+    """The path of a file, which the log has as a URI, mostly relative to the table.
 
-    Raises: UserError where it is no file of this machine.
+    Raises: UserError where the file is not on this machine.
 
     >>> place_of_file(Path("/t"), "d=a%2520b/part-0.parquet").as_posix()
     '/t/d=a%20b/part-0.parquet'
@@ -168,12 +168,12 @@ def place_of_file(table: Path, path: str) -> Path:
 
 
 def changed_files(versions: Iterable[TableVersion]) -> list[tuple[LogFile, int]]:
-    """Which files to read to know how some versions have changed the rows, with their weights.
+    """The files whose rows together are the changes of some versions, with their weights.
 
     *Equation*: the rows of a table are those of its files, so a version changes them by the files that it adds minus
-    those that it removes. What is added and removed again cancels as a file. Where a version only writes rows anew, as
-    a compaction does, the sum is nothing, and its files are left out (`dataChange`). Where it has a change data feed,
-    that has the same sum, in fewer rows.
+    those that it removes. A file that is added and removed again cancels. If a version only rewrites rows, as a
+    compaction does, the sum is zero, and its files are left out (`dataChange`). If it has a change data feed, that has
+    the same sum, in fewer rows.
     """
     versions = [*versions]
     files: dict[str, tuple[LogFile, int]] = {}

@@ -1,4 +1,4 @@
-"""A table of Delta Lake as `deltalake` opens it, and what goes wrong with that as errors of this package."""
+"""Opening a table of Delta Lake with `deltalake`, whose errors become errors of this package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IN_NO_PATH = re.compile(r"[\[\]|\\^\x00-\x1f\x7f\udc80-\udcff]|%[0-9A-Fa-f]{2}"
 
 
 def must_be_named_plainly(path: Path) -> None:
-    """Raises: UserError where deltalake takes no path like that: it would end the process, or look elsewhere."""
+    """Raises: UserError for a path that deltalake cannot take: it would end the process, or look elsewhere."""
     found = _IN_NO_PATH.search(str(path.absolute()))
     if found is not None:
         message = f"deltalake has no table in a directory with {found[0]!r} in its path: {path}"

@@ -1,9 +1,8 @@
-"""Files whose partition columns the log has: read as what lies in directories that say the same.
+"""Files whose partition values are in the log, read as files in directories with these values in their names.
 
-Mostly they lie in such directories, and are read as they are. Where they do not, as with prefixes that are random or
-with `__HIVE_DEFAULT_PARTITION__` as a value, they are read through a symbolic link in others, which go with the
-process.
-So what is true of partitions of files (`runtime.sources.partitions`) is true of these.
+Most files lie in such directories, and are read where they are. Those that do not, as with random prefixes or with
+`__HIVE_DEFAULT_PARTITION__` as a value, are read through a symbolic link in such directories, which are removed with
+the process. So what holds for partitions of files (`runtime.sources.partitions`) holds for these.
 """
 
 from __future__ import annotations
@@ -23,14 +22,15 @@ from mrql.runtime.sources.partitions import MISSING
 
 
 def read_as(file: Path, table: Path, values: Mapping[str, str | None]) -> Path | None:
-    """A link to a file of a table, if the directories that it lies in do not say what its partition columns are."""
+    """A link to a file of a table, if the directories that it lies in do not give its partition values."""
     if _said_by(file, table) == values:
         return None
     return _link(file.absolute(), tuple(values.items()))
 
 
 def _said_by(file: Path, table: Path) -> Mapping[str, str | None] | None:
-    """What the directories of a file are taken to say; None where it lies elsewhere, or a name is there twice."""
+    """The partition values that the directories of a file are read as; None if it lies outside the table or is a link,
+    or a partition has no name, or one that occurs twice."""
     try:
         inside = file.relative_to(table).parts[:-1]
     except ValueError:
@@ -43,7 +43,7 @@ def _said_by(file: Path, table: Path) -> Mapping[str, str | None] | None:
 
 
 def _trailing(directories: tuple[str, ...]) -> tuple[str, ...]:
-    """The last directories that are called like partitions."""
+    """The last directories, as far as their names are those of partitions."""
     first = len(directories)
     while first and "=" in directories[first - 1]:
         first -= 1
@@ -66,7 +66,7 @@ def _link(file: Path, values: tuple[tuple[str, str | None], ...]) -> Path:
 
 
 def _escaped(value: str) -> str:
-    """A value as the name of a directory, whatever it is.
+    """A value as part of the name of a directory; it is never the text of a missing value.
 
     >>> _escaped(MISSING)
     '%5F_HIVE_DEFAULT_PARTITION__'
@@ -85,7 +85,7 @@ def written(value: Any) -> str | None:
     ('2024-01-02 03:04:05.000060', '100', '-Infinity')
     """
     match value:
-        case None | "":  # of any type, as the protocol has it
+        case None | "":  # of any type, by the protocol
             return None
         case bool():
             return str(value).lower()
@@ -107,8 +107,8 @@ def _infinite(value: float) -> str:
 
 
 def normal_text(text: str | None, t: str) -> str | None:
-    """A value of a partition column as the log has it, of a type that Spark calls so; numbers with a fraction have
-    several texts there, and one here.
+    """The normal form of a partition value in the log, whose type has the name `t` in Spark; numbers with a fraction
+    have several texts there, and one here.
 
     >>> normal_text("inf", "double"), normal_text("0.1", "float"), normal_text("", "string")
     ('Infinity', '0.10000000149011612', None)
@@ -118,5 +118,5 @@ def normal_text(text: str | None, t: str) -> str | None:
     try:
         number = float(text)
     except ValueError:
-        return text  # none of the type: an error that names the file, when it is read
+        return text  # not of the type: reading the file gives an error that names it
     return written(to_single(number) if t == "float" else number)

@@ -1,9 +1,9 @@
 """The answers of a stream in a table of Delta Lake: each batch is one version of it.
 
-A snapshot takes the place of what the table has, changes are added to it. The engine writes the rows to files, which
-the commit of the checkpoint names, and moves to its outbox. Then they are brought to the table and committed to its
-log, with the number of the batch. If the process dies between the two commits, the next one brings there what is in
-the outbox, unless the log says that the table has it.
+A snapshot replaces the content of the table, changes are added to it. The engine writes the rows to files, which the
+commit of the checkpoint lists, and moves to its outbox. Then they are copied to the table and committed to its log,
+with the number of the batch. If the process dies between the two commits, the next one commits the content of the
+outbox to the table, unless the log says that the table has it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DeltaPlace:
         return str(self.address.path.resolve())
 
     def open(self, opening: Opening) -> DeltaSink:
-        """A sink for the batches after the last one that is there.
+        """A sink for the batches after the last one that went there.
 
         Raises: UserError where the table is not the stream's, or cannot have the columns of the answer.
         """
@@ -62,10 +62,10 @@ class DeltaPlace:
 class DeltaSink:
     """Writes the answers of a stream, or their changes, to a table.
 
-    `outbox` is where files wait. `after` is the batch that the stream goes on after, if it went to this table until
-    now.
+    `outbox` is the directory where files wait. `after` is the batch that the stream continues after, if it went to this
+    table until now.
 
-    Raises: UserError where the table is not the stream's, another stream writes to it, or it is of other columns.
+    Raises: UserError where the table is not the stream's, another stream writes to it, or it has other columns.
     """
 
     table: AnswerTable
@@ -74,9 +74,9 @@ class DeltaSink:
     suffix: str
     after: int | None
     whole: bool = attrs.field(init=False)
-    """Whether the next batch replaces what is in the table."""
+    """Whether the next batch replaces the content of the table."""
     lacks: bool = attrs.field(init=False)
-    """Whether the table does not have the answer as it is."""
+    """Whether the table does not have the current answer of the stream."""
     lock: Lock = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -114,21 +114,21 @@ class DeltaSink:
         return self.lacks and not self.changes
 
     def start_anew(self) -> None:
-        """The next answer is that to another query."""
+        """Has the next batch replace the content of the table: it is of another query."""
         self.lacks = self.whole = True
 
     def hidden(self) -> Iterator[Path]:
-        """What is written aside and was not published."""
+        """The hidden directories that were not published."""
         yield from self.outbox.glob(".batch-*")
 
     def close(self) -> None:
-        """Leaves the table to others."""
+        """Releases the table."""
         self.lock.close()
 
     # --- at the start -------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """Brings to the table what a process that died has committed to the checkpoint, and not to the table."""
+        """Commits to the table the batches that a process that died has committed to the checkpoint only."""
         found = ((batch_number(path.name), path) for path in self.outbox.glob("batch-*"))
         for number, waiting in sorted((number, path) for number, path in found if number is not None):
             if self.after is not None and self._waits_for(self._found(), number, waiting):
@@ -137,13 +137,13 @@ class DeltaSink:
                 self._drop(waiting)
 
     def _found(self) -> FoundTable | None:
-        """The table as it is now, on which what comes follows."""
+        """The table as it is now; its version becomes the one that the next batch follows on."""
         found = self.table.look()
         self.table.known = None if found is None else found.version
         return found
 
     def _waits_for(self, found: FoundTable | None, number: int, waiting: Path) -> bool:
-        """Whether a batch is the next one for what is there."""
+        """Whether a waiting batch is the next one for the table as it was found."""
         if _is_whole(waiting):
             return found is None or found.is_empty or self.replace or self._is_before(found, number)
         return found is not None and found.batch == number - 1 and found.taken is None
@@ -155,13 +155,13 @@ class DeltaSink:
         return found is not None and found.batch is not None and found.batch >= number
 
     def _drop(self, waiting: Path) -> None:
-        """Removes files that wait no more."""
+        """Removes files that need not wait any more."""
         self.files.drop(waiting, self.outbox / f".{waiting.name}-gone{self.suffix}")
 
     def _is_to_be_replaced(self, found: FoundTable | None) -> bool:
-        """Whether the next batch replaces what is in the table.
+        """Whether the next batch replaces the content of the table.
 
-        Raises: UserError where that was not asked for.
+        Raises: UserError where the table does not fit, and is not to be replaced or cannot be.
         """
         wrong = self._wrong(found)
         if wrong is None:
@@ -177,7 +177,7 @@ class DeltaSink:
         return True
 
     def _wrong(self, found: FoundTable | None) -> str | None:
-        """What is wrong with a table as it was found."""
+        """What is wrong with a table as it was found, if anything."""
         at = f"the table {self.table.path}"
         if found is None:
             return None if self.after is None else f"{at} is gone, and the checkpoint is at batch {self.after}"
@@ -198,9 +198,9 @@ class DeltaSink:
     # --- a batch ------------------------------------------------------------------------------
 
     def prepare(self, number: int, answer: Answer) -> Brought:
-        """Has the engine write the rows of a batch to files that wait.
+        """Has the engine write the rows of a batch to files, which wait to be committed.
 
-        Raises: UserError where a row has no form in them, or somebody else has written to the table.
+        Raises: UserError where a row cannot be written to them, or another writer has changed the table.
         """
         self.table.must_be_as_known()
         hidden = self.outbox / f".{batch_name(number)}{self.suffix}"
@@ -220,7 +220,7 @@ class DeltaSink:
 
 @attrs.frozen
 class Brought:
-    """A batch whose files are written, and are brought to the table once it is committed."""
+    """A batch whose files are written, and are copied to the table once it is committed."""
 
     sink: DeltaSink
     number: int
@@ -233,7 +233,7 @@ class Brought:
         return (self.waiting,)
 
     def publish(self, files: DurableFiles) -> None:
-        """Commits them to the table; from now on nothing waits."""
+        """Commits the files to the table; after that none wait."""
         self.sink.committed(self.number, self.waiting.final, whole=self.whole)
 
 

@@ -1,7 +1,8 @@
 """A table of Delta Lake as a source: its versions are the offsets, and its files are read as those of a directory.
 
-The first batch is the table as it is. Then each version is what it adds and removes: files whose rows count with 1, and
-with −1. What is removed must still lie there when it is read: it does until the table is vacuumed.
+The first batch is the table as it is. After that, each version is the files that it adds, whose rows have weight 1, and
+those that it removes, with weight −1. Removed files must still exist when they are read: they do until the table is
+vacuumed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class DeltaSource:
         self.spec = spec
         self.path = Path(spec.path)
         self.seen: tuple[Offset, LogEntry | None] | None = None
-        """The newest version that was found, and what its file in the log looked like."""
+        """The offset of the newest version that was found, and the state of its log file."""
 
     # --- what it is ---------------------------------------------------------------------------
 
@@ -72,7 +73,7 @@ class DeltaSource:
             return self._opened().version()
 
     def _opened(self, version: int | None = None) -> DeltaTable:
-        """The table at a version, which is read here, and has the columns that are asked for.
+        """The table at a version, after checking that it can be read here, and has the columns that are asked for.
 
         Raises: UserError.
         """
@@ -102,14 +103,15 @@ class DeltaSource:
         return offset is not None and bool(offset["version"] >= end["version"])
 
     def _is_unchanged(self, start: Offset) -> bool:
-        """Whether the version that was read is the newest one still: to open a table reads all that it consists of."""
+        """Whether the version that was read is still the newest one, found out without opening the table, which reads
+        all that it consists of."""
         if self.seen is None or self.seen[0] != start or version_file(self.path, start["version"] + 1).exists():
             return False
         found = self._log_entry(start["version"])
         return found is not None and found == self.seen[1]
 
     def _log_entry(self, version: int) -> LogEntry | None:
-        """What tells the file of a version from another one that has taken its place."""
+        """The state of the log file of a version, which tells it from another one in its place."""
         try:
             status = version_file(self.path, version).stat()
         except OSError:
@@ -117,14 +119,14 @@ class DeltaSource:
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def _must_go_on(self, start: Offset, now: Offset) -> None:
-        """Raises: UserError where the table is not the one that was read."""
+        """Raises: UserError where the table is not the one that was read, or has gone back to an older version."""
         must_be_the_table(self.path, start, now)
         if now["version"] < start["version"]:
             message = f"{self.path} is at version {now['version']}, and version {start['version']} was read"
             raise UserError(message, hint=f"put the versions back, or {FROM_NOW_ON}")
 
     def _some(self, version: int, last: int, most: int) -> int:
-        """As many versions as have so many files, and one at least."""
+        """The version to read up to: the versions have at most `most` files together, unless there is just one."""
         files, first = 0, version
         while version < last:
             found = read_version(self.path, version + 1)
@@ -147,12 +149,13 @@ class DeltaSource:
             return self._placed(changed, f"version {last}" if first == last else f"versions {first} to {last}")
 
     def _difference(self, start: int, end: int) -> list[tuple[LogFile, int]]:
-        """The files that are there at one version and not at another."""
+        """The files that only one of two versions has, with their weights."""
         before, after = ({file.path: file for file in self._files_at(version)} for version in (start, end))
         return difference(before, after)
 
     def _with_values(self, changed: Iterable[tuple[LogFile, int]], version: int) -> list[tuple[LogFile, int]]:
-        """A version need not say of what it removes in which partition it is; the table before does."""
+        """The same files with their partition values: a version need not give those of a file that it removes, but the
+        table at the `version` before does."""
         known = {file.path: file for file in self._files_at(version)}
         return [(known.get(file.path, file), weight) for file, weight in changed]
 
@@ -187,7 +190,7 @@ class DeltaSource:
         return ChangedFile(path, weight, read_as(path, self.path, values), CHANGE_FEED if file.feed else None)
 
     def _column_types(self) -> Mapping[str, str]:
-        """The types of the columns that have no parts, as the log calls them."""
+        """The names in the log of the types of columns without parts."""
         schema = json.loads(opened(self.path).schema().to_json())
         return {field["name"]: field["type"] for field in schema["fields"] if isinstance(field["type"], str)}
 
@@ -198,8 +201,8 @@ def _log_file(row: Mapping[str, Any]) -> LogFile:
 
 
 def _columns(table: DeltaTable) -> Fields:
-    """The columns of a table. A partition column of bytes is of no type: the log has a text for them, and each writer
-    another one."""
+    """The columns of a table. A partition column of bytes has no type: its values are texts in the log, which each
+    writer writes in another way."""
     in_paths = {*table.metadata().partition_columns}
     found = foreign_fields(_arrow_schema(table))
     return Fields(

@@ -1,4 +1,4 @@
-"""What batches are called where they are put: their numbers have six digits, and more from the millionth one on."""
+"""The names of batches in directories: their numbers have six digits, and more from the millionth batch on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NAMED = re.compile(r"batch-(\d{6,})(?:-.*)?")
 
 
 def batch_name(number: int) -> str:
-    """What a batch is called.
+    """The name of a batch.
 
     >>> batch_name(7), batch_name(1_000_000)
     ('batch-000007', 'batch-1000000')
@@ -17,8 +17,8 @@ def batch_name(number: int) -> str:
 
 
 def batch_number(name: str) -> int | None:
-    """The number of what is called as a batch, or with more behind it. Names are not compared: as texts they have
-    another order.
+    """The number in the name of a batch, which may have a suffix; None if it is not such a name. Batches are compared
+    by number: as texts, their names have another order.
 
     >>> batch_number("batch-1000000"), batch_number("batch-000007-whole"), batch_number("batch-mine")
     (1000000, 7, None)

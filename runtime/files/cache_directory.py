@@ -1,4 +1,4 @@
-"""Where what can be made again is kept for the next process."""
+"""The directory for caches, which keep what can be made again for the next process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cache_directory() -> Path | None:
-    """Where this user's caches of this package are, by the custom of the system; None where there is no such place."""
+    """The directory of this package's caches for this user, by the convention of the system; None if there is none."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA", "")
     elif sys.platform == "darwin":
@@ -21,5 +21,5 @@ def cache_directory() -> Path | None:
 
 
 def is_own(descriptor: int) -> bool:
-    """Whether an open file is this user's: what others have written is not trusted."""
+    """Whether an open file belongs to this user: files of other users are not trusted."""
     return sys.platform == "win32" or os.fstat(descriptor).st_uid == os.geteuid()

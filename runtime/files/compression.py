@@ -24,7 +24,7 @@ NOT_READ = {".lz4", ".snappy", ".deflate", ".xz", ".zip", ".7z"}
 @contextmanager
 def _zstandard(file: Path, mode: str) -> Iterator[IO[bytes]]:
     with file.open("rb") as packed:
-        # Not by its name, which need not be UTF-8.
+        # As an open file, and not by its name, which need not be UTF-8.
         yield io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(packed, "r"), "zstd"))
 
 
@@ -39,7 +39,7 @@ UNPACKED = frozenset(_READERS)
 
 @contextmanager
 def mapped(file: Path) -> Iterator[bytes | mmap.mmap]:
-    """The bytes of a file to be searched, which need not all be in memory; those of a compressed one are.
+    """The bytes of a file for searching, mapped and not loaded into memory unless the file is compressed.
 
     Raises: UserError as `opened` does.
     """
@@ -53,7 +53,7 @@ def mapped(file: Path) -> Iterator[bytes | mmap.mmap]:
 
 @contextmanager
 def opened(file: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, those that were compressed in a `.gz`, `.bz2` or `.zst`.
+    """A stream of the bytes of a file, decompressed if it is a `.gz`, `.bz2` or `.zst`.
 
     Raises: UserError where the file cannot be read, or is not what its extension says.
     """
@@ -80,7 +80,7 @@ _BEGINNINGS = {
 
 
 def packed_as(file: Path) -> str | None:
-    """The extension that is missing from the name of a file that is compressed and not read so, if it is one."""
+    """The extension that the name of a compressed file lacks; None if it lacks none, or the file is not compressed."""
     if file.suffix.lower() in UNPACKED:
         return None
     try:
@@ -95,11 +95,11 @@ UNPACKED_ARE = "gzip (.gz), bzip2 (.bz2) and Zstandard (.zst) are"
 
 
 def must_be_whole(file: Path) -> None:
-    """Spark does not see that a `.zst` is cut off, if the end of another frame is near: all blocks are looked for.
+    """Checks that a `.zst` is not cut off, block by block: Spark overlooks it if the end of another frame is near.
 
     Source: RFC 8878, §3.1
 
-    Raises: UserError where it is; what else may be wrong is found when it is read.
+    Raises: UserError where it is cut off; other faults are found when it is read.
     """
     if file.suffix.lower() != ".zst":
         return
@@ -117,7 +117,7 @@ def must_be_whole(file: Path) -> None:
 
 
 def _end_of_frame(stream: IO[bytes], at: int) -> int | None:
-    """Where a frame ends that begins at a place, which may be behind the file; None where no frame begins."""
+    """The end of the frame that begins at a position, which may be beyond the file; None if no frame begins there."""
 
     def number(count: int) -> int:
         return int.from_bytes(stream.read(count), "little")
@@ -126,7 +126,7 @@ def _end_of_frame(stream: IO[bytes], at: int) -> int | None:
     if len(beginning) < 4:
         return at + 4
     magic = int.from_bytes(beginning, "little")
-    if magic & ~0xF == 0x184D2A50:  # skipped by whoever reads
+    if magic & ~0xF == 0x184D2A50:  # a frame that readers skip
         return at + 8 + number(4)
     if magic != 0xFD2FB528:
         return None
@@ -147,7 +147,7 @@ def _end_of_frame(stream: IO[bytes], at: int) -> int | None:
 
 
 def lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file by their numbers. They end with a line feed, a carriage return, or both."""
+    """The lines of a file with their numbers. They end with a line feed, a carriage return, or both."""
     number = 0
     with opened(file) as stream:
         for raw in stream:
@@ -157,7 +157,7 @@ def lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def fed_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that end with a line feed; a carriage return belongs to them."""
+    """The lines of a file with their numbers. They end with a line feed only; a carriage return is part of a line."""
     with opened(file) as stream:
         for number, line in enumerate(stream, start=1):
             ended = line.removesuffix(b"\n")
@@ -188,5 +188,5 @@ def decoded_exactly(line: bytes) -> str:
 
 
 def shown(text: str) -> str:
-    """What was decoded exactly, as text to be shown."""
+    """A text from `decoded_exactly`, as text to be shown."""
     return decoded(text.encode("utf-8", errors="surrogateescape"))

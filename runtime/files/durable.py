@@ -1,6 +1,6 @@
-"""The file operations that a commit is made of, all of them here: what must survive a crash goes through `Files`.
+"""The file operations that a commit is made of: everything that must survive a crash goes through `DurableFiles`.
 
-A test hands over others that fail before, after or in the middle of any operation.
+Tests pass in others that fail before, after or in the middle of any operation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mrql.algebra.errors import EngineError
 from mrql.runtime.files.digests import WrittenFile, faults, written
 
 REMOVED_MAX_SECONDS = 10.0
-"""For so many seconds at most a directory is removed into which something else is written meanwhile."""
+"""The time limit for removing a directory into which something else still writes."""
 
 
 class DiskFull(EngineError):
@@ -25,12 +25,12 @@ class DiskFull(EngineError):
 
 
 def is_full(error: OSError) -> bool:
-    """Whether there is no room on a disk, or not as much as this user may have."""
+    """Whether a disk is full, or the quota of this user is used up."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def of_files(error: OSError, hint: str | None = None) -> EngineError:
-    """What goes wrong with a file that no query has named, as an error with the name of the file.
+    """A failure with a file that no query names, as an error with the name of the file.
 
     >>> of_files(OSError(errno.ENOSPC, "No space left on device", "out/part-0")).message
     'no space is left on the disk for out/part-0'
@@ -46,7 +46,7 @@ class DurableFiles:
     """Files and directories on a local file system. Nothing is durable before it is synced."""
 
     def make_directory(self, path: Path) -> None:
-        """Makes a directory and those above it, where they are not there; the names of these are on the disk then."""
+        """Makes a directory and its missing parents; the entries of those parents are on the disk when this returns."""
         made = [above for above in path.absolute().parents if not above.exists()]
         path.mkdir(parents=True, exist_ok=True)
         for above in made:
@@ -57,7 +57,7 @@ class DurableFiles:
         try:
             path.write_bytes(data)
         except OSError as error:
-            # Where a file was opened and there is no room for it, Python does not say which one it is.
+            # If there is no room for a file that was opened, Python does not say which one it is.
             error.filename = error.filename or str(path)
             raise
 
@@ -66,7 +66,7 @@ class DurableFiles:
         shutil.copyfile(path, to)
 
     def sync(self, path: Path) -> None:
-        """Returns when what is in a file, or which names are in a directory, is on the disk."""
+        """Returns when the content of a file, or the entries of a directory, are on the disk."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -74,13 +74,14 @@ class DurableFiles:
             os.close(descriptor)
 
     def rename(self, path: Path, to: Path) -> None:
-        """Gives a file or a directory another name at once; a file takes the place of one that has it."""
+        """Renames a file or a directory atomically; a file replaces one that has the new name."""
         path.rename(to)
 
     def remove(self, path: Path) -> None:
-        """Removes a file, or a directory with all that is in it; nothing where it is not there.
+        """Removes a file, or a directory with its content; does nothing if it is not there.
 
-        A job of Spark's that was cancelled writes, and removes what it has written, until it hears of that.
+        This is retried: a Spark job that was cancelled goes on writing, and removing what it has written, until it
+        notices.
         """
         until = time.monotonic() + REMOVED_MAX_SECONDS
         while os.path.lexists(path):
@@ -97,20 +98,20 @@ class DurableFiles:
     # --- made of these ------------------------------------------------------------------------
 
     def drop(self, directory: Path, aside: Path) -> None:
-        """Removes a directory that is there as a whole or not at all; what is cut off leaves something aside."""
+        """Removes a directory as a whole, by renaming it to `aside` first; an interruption may leave it there."""
         self.remove(aside)
         self.rename(directory, aside)
         self.remove(aside)
 
     def sync_tree(self, directory: Path) -> None:
-        """Syncs all that is in a directory, its own name and that of the directory it is in."""
+        """Syncs everything in a directory, the directory itself, and the one that contains it."""
         for path in sorted(directory.rglob("*")):
             self.sync(path)
         self.sync(directory)
         self.sync(directory.parent)
 
     def put(self, path: Path, data: bytes, aside: Path) -> None:
-        """Writes a file that is there as a whole or not at all, and is on the disk when this returns."""
+        """Writes a file atomically, by way of `aside`; it is on the disk when this returns."""
         self.write(aside, data)
         self.sync(aside)
         self.rename(aside, path)
@@ -119,34 +120,34 @@ class DurableFiles:
 
 @attrs.frozen
 class Publication:
-    """A directory that is written aside, and takes its place when the batch that it is of is committed."""
+    """A directory that is written under a hidden name, and gets its final one when its batch is committed."""
 
     hidden: Path
     final: Path
     replaces: bool = False
-    """Whether it takes the place of what an earlier batch has written there."""
+    """Whether it replaces what an earlier batch has written there."""
     waits: bool = False
-    """Whether it is to be brought elsewhere from its place, and goes then."""
+    """Whether its final place is an outbox: its content is brought elsewhere, and it is removed then."""
     files: tuple[WrittenFile, ...] = ()
-    """What is in it, once it is to be committed."""
+    """Its files, once it is to be committed."""
 
     @property
     def publications(self) -> tuple[Publication, ...]:
-        """Itself: an output that is seen when it is in its place."""
+        """Itself: an output that is visible once it is in its place."""
         return (self,)
 
     def absolute(self) -> Publication:
-        """The same for a process that starts elsewhere."""
+        """The same with absolute paths, for a process with another working directory."""
         return attrs.evolve(self, hidden=self.hidden.absolute(), final=self.final.absolute())
 
     @property
     def is_out(self) -> bool:
-        """Whether it is where it goes."""
+        """Whether it is in its place, and not to be brought elsewhere from there."""
         return not self.waits and not self.hidden.exists()
 
     @property
     def hint(self) -> str:
-        """What to do where it is damaged before it is out."""
+        """What to do if it is damaged before it is out."""
         if self.waits:
             what = "remove the directory and say replace=true in the address of the table, which is then made anew"
         else:
@@ -154,18 +155,18 @@ class Publication:
         return f"put back a copy of it; or {what}"
 
     def committed(self) -> Publication:
-        """The same with what is in it: all of it is written."""
+        """The same with its `files`, once all of them are written."""
         return attrs.evolve(self, files=written(self.hidden))
 
     def faults(self) -> list[tuple[Path, str]]:
-        """The files that are not what was committed, where it is now; what waits has gone, if it is not there."""
+        """The files that differ from what was committed, where it is now; none if it `waits` and is already removed."""
         place = self.hidden if self.hidden.exists() else self.final
         if self.waits and not place.exists():
             return []
         return list(faults((place, file) for file in self.files))
 
     def publish(self, files: DurableFiles) -> None:
-        """Moves it to its place; nothing where that was done before."""
+        """Moves it to its place, unless that was already done."""
         if not self.hidden.exists():
             return
         if self.replaces and self.final.exists():

@@ -1,4 +1,4 @@
-"""One process at a time on a directory: a lock that the operating system gives up when its holder dies."""
+"""A lock that admits one process at a time to a directory; the operating system releases it when its holder dies."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ logger = logging.getLogger(__name__)
 
 NAME = "lock"
 HELD = Path("/proc/locks")
-"""Here Linux says who holds which lock."""
+"""The file in which Linux says who holds which lock."""
 NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP)
-"""What a file system says that has no locks, or none of directories, as NFS."""
+"""The errors of a file system without locks, or without locks on directories, such as NFS."""
 
 
 @attrs.define
@@ -28,17 +28,17 @@ class Lock:
 
     descriptor: int
     path: Path
-    """What is locked."""
+    """The file or directory that is locked."""
     goes: bool = False
-    """Whether that is a file which goes with the lock."""
+    """Whether that is a file that is removed with the lock."""
     process: int = attrs.Factory(os.getpid)
-    """Whose it is: one that was forked since has the descriptor, too."""
+    """The process that holds it: one that was forked since has the descriptor, too."""
 
     @staticmethod
     def of(directory: Path) -> Lock:
-        """Takes the lock of a checkpoint, a file in it.
+        """Takes the lock of a checkpoint, which is on a file in it.
 
-        Raises: UserError where another process holds it, with that one's number.
+        Raises: UserError where another process holds it, with the number of that process.
         """
         descriptor = _opened(directory / NAME)
         try:
@@ -58,8 +58,8 @@ class Lock:
 
     @staticmethod
     def of_directory(directory: Path, option: str) -> Lock:
-        """Takes a directory that an option names and others read, so that no file of ours is in it: it is locked
-        itself.
+        """Takes the lock of a directory that an option names. It is on the directory itself, as others read that and
+        should find no lock file in it.
 
         Raises: UserError where another stream holds it, with the number of its process where that is known.
         """
@@ -69,8 +69,8 @@ class Lock:
 
     @staticmethod
     def beside(path: Path, option: str) -> Lock:
-        """Takes what others take the place of as a whole, so that it cannot be locked itself: a hidden file beside it
-        is, and goes with the lock.
+        """Takes the lock of a path that is replaced as a whole, and so cannot be locked itself: a hidden file beside it
+        is locked, and removed with the lock.
 
         Raises: UserError as `of_directory`.
         """
@@ -81,11 +81,11 @@ class Lock:
             lock = Lock(descriptor, file, goes=True)
             if lock.is_there:
                 return lock
-            lock.close()  # whoever had it has removed it meanwhile
+            lock.close()  # its previous holder has removed it meanwhile
 
     @property
     def is_there(self) -> bool:
-        """Whether what is locked is still what has its name."""
+        """Whether the path still refers to the file or directory that is locked."""
         held = os.fstat(self.descriptor)
         try:
             there = os.stat(self.path)
@@ -94,12 +94,12 @@ class Lock:
         return (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino)
 
     def must_hold(self) -> None:
-        """Raises: EngineError where what is locked is gone, so that another process may have what has come there."""
+        """Raises: EngineError where the locked file is gone, so that another process may hold one in its place."""
         if not self.is_there:
             raise EngineError(f"{self.path.parent} was removed while it was in use", hint="name another checkpoint")
 
     def close(self) -> None:
-        """Gives the lock up, also where a process that was forked since has it, which gives nothing up itself."""
+        """Releases the lock, even if a process that was forked since has it, too; such a process releases nothing."""
         if self.descriptor >= 0 and self.process == os.getpid():
             if self.goes and self.is_there:
                 self.path.unlink()
@@ -109,7 +109,7 @@ class Lock:
             self.descriptor = -1
 
     def __del__(self) -> None:
-        """What nobody can close any more, as a view that an error or a notebook has dropped, holds nothing."""
+        """Releases a lock that nobody can close any more, such as that of a view dropped by an error or a notebook."""
         self.close()
 
 
@@ -137,7 +137,7 @@ def _in_use(what: Path, holder: str | None, option: str) -> UserError:
 
 
 def _holder(descriptor: int) -> str | None:
-    """The number of the process that has locked a file, where the system says it."""
+    """The number of the process that has locked a file, if the system says it."""
     status = os.fstat(descriptor)
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:

@@ -1,4 +1,4 @@
-"""What becomes of rows that are malformed: an error at the first one, or all of them kept aside and counted."""
+"""The handling of malformed rows: an error at the first one, or all of them set aside and counted."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mrql.runtime.files.durable import DurableFiles
 
 @attrs.frozen
 class Malformed:
-    """A malformed row: where it stands, what is wrong with it, and its text. A file may be malformed as a whole."""
+    """A malformed row: its place, what is wrong with it, and its text. A file may be malformed as a whole."""
 
     file: Path
     line: int | None
     reason: str
     text: str | None = None
     hint: str | None = attrs.field(default=None, eq=False)
-    """What may have been forgotten to say of the source."""
+    """What may be missing in the description of the source."""
 
     def error(self) -> UserError:
         """The error for it, with the line as its place."""
@@ -38,7 +38,7 @@ class Malformed:
 
     @property
     def advice(self) -> str | None:
-        """The hint for it. What is wrong with a file from its first line on may be that it is compressed."""
+        """The hint for it. A file with a fault in its first line may be compressed."""
         packed = packed_as(self.file) if self.line == 1 else None
         if packed is not None:
             return f"the file is compressed, and read so if its name ends in {packed}"
@@ -58,12 +58,12 @@ def fail(row: Malformed) -> NoReturn:
 
 
 def pass_over(row: Malformed) -> None:
-    """Says nothing of a malformed row."""
+    """Ignores a malformed row."""
 
 
 @attrs.define
 class Quarantine:
-    """A directory that malformed rows are kept in: a JSON object a line, with file, line, reason and text."""
+    """A directory of malformed rows, as one JSON object per line, with file, line, reason and text."""
 
     directory: Path
     waiting: dict[tuple[Path, int | None, str], Malformed] = attrs.Factory(dict)
@@ -71,9 +71,9 @@ class Quarantine:
 
     @staticmethod
     def new(directory: Path, *, going_on: bool = False) -> Quarantine:
-        """An empty one, or one that goes on where an earlier run has stopped.
+        """An empty quarantine, or one that continues that of an earlier run (`going_on`).
 
-        Raises: UserError where the directory holds rows already.
+        Raises: UserError where the directory is not empty, unless `going_on`.
         """
         if not going_on and directory.exists() and any(not p.name.startswith(".") for p in directory.iterdir()):
             raise UserError(f"{directory} is not empty", hint="name another --quarantine, or empty it")
@@ -84,7 +84,7 @@ class Quarantine:
         self.waiting[row.file, row.line, row.reason] = row
 
     def keep(self, name: str, write: Callable[[Path, bytes], object] = Path.write_bytes) -> str | None:
-        """Writes what was found into a directory of this name, which appears as a whole; says so in one line."""
+        """Writes the rows found to a directory of this name, which appears as a whole; returns a one-line message."""
         prepared = self.prepare(name, write=write)
         if prepared is None:
             return None
@@ -93,10 +93,10 @@ class Quarantine:
         return said
 
     def pass_over_known(self) -> None:
-        """Leaves out the rows that lie in the directory already, whatever was wrong with them: their files were read
+        """Drops the waiting rows that the directory already has, whatever was wrong with them: their files were read
         once more.
 
-        Raises: UserError where what lies there is not what was kept.
+        Raises: UserError where a file in the directory is damaged.
         """
         if not self.waiting:
             return
@@ -107,16 +107,15 @@ class Quarantine:
             del self.waiting[key]
 
     def hidden(self) -> list[Path]:
-        """What was prepared, and did not become what it was prepared for."""
+        """The prepared directories that did not get their final names."""
         return [path for name in (".batch-*", ".tables-*") for path in self.directory.glob(name)]
 
     def prepare(
         self, name: str, suffix: str = "", write: Callable[[Path, bytes], object] = Path.write_bytes
     ) -> tuple[Path, Path, str] | None:
-        """Writes what was found into a hidden directory.
+        """Writes the rows found to a hidden directory.
 
-        Returns that, the one of the name, and what to say when the first has become the second; None where there is
-        nothing.
+        Returns its path, the path to rename it to, and the message for when that is done; None if there are no rows.
         """
         if not self.waiting:
             return None
@@ -130,7 +129,7 @@ class Quarantine:
 
 
 def _known(file: Path) -> set[tuple[Path, int | None]]:
-    """The places of the rows that a file keeps."""
+    """The places of the malformed rows listed in a file: their files and lines."""
     try:
         rows = map(json.loads, filter(None, file.read_text(encoding="utf-8").split("\n")))
         return {(Path(row["file"]), row["line"]) for row in rows}

@@ -1,7 +1,7 @@
 """The columns of a table of Iceberg: their types, and whether those of a file are the same ones.
 
-A column is what has its id, whatever it is called. Files are read by names here: so the names of a file must stand for
-the ids that they stand for in the table, down to the last field that is asked for.
+A column is identified by its id, whatever its name is. Here files are read by name: so the names in a file must stand
+for the same ids as in the table, down to the last field that is asked for.
 
 Source: the Iceberg table spec, "Schemas and Data Types", "Column Projection", "Name Mapping Serialization".
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def foreign_columns(fields: Iterable[NestedField]) -> Fields:
-    """The columns of a table, to be held against those of a row."""
+    """The columns of a table, for comparison with those of a row."""
     return Fields(tuple((field.name, _foreign(field.field_type)) for field in fields))
 
 
@@ -69,7 +69,7 @@ _SINGLE: dict[str, Type] = {
 
 @attrs.frozen
 class ColumnPart:
-    """A column, or a part of one: that of a list is its element, those of a map are its key and its value."""
+    """A column, or a part of one: a field of a struct, the element of a list, the key or the value of a map."""
 
     name: str
     id: int | None
@@ -96,8 +96,8 @@ def _inside(t: IcebergType) -> tuple[NestedField, ...]:
 
 
 def parts_of_file(schema: pa.Schema, mapping: Sequence[MappedField]) -> tuple[ColumnPart, ...]:
-    """The columns of a file of Parquet, which has the ids in its schema. In one that has none, which no writer of
-    Iceberg has made, they are what the `mapping` of the table says of the names."""
+    """The columns of a file of Parquet, with the ids in its schema. If it has none, as no writer of Iceberg has made
+    it, the `mapping` of the table gives ids for its names."""
     columns = _of_file([*schema], ())
     return columns if any(_ids(columns)) or not mapping else _of_file([*schema], mapping)
 
@@ -131,7 +131,7 @@ def _ids(parts: Iterable[ColumnPart]) -> Iterable[int]:
 
 
 def columns_of_file(file: Path, mapping: Sequence[MappedField]) -> tuple[ColumnPart, ...] | None:
-    """The columns of a file; None of one that is no file of Parquet, of which its reader says so."""
+    """The columns of a file; None if it is not a file of Parquet, which its reader will report."""
     try:
         with file.open("rb") as stream:
             return parts_of_file(pq.read_schema(stream), mapping)
@@ -143,7 +143,7 @@ def columns_of_file(file: Path, mapping: Sequence[MappedField]) -> tuple[ColumnP
 
 
 def other_names(row: Type, now: Sequence[ColumnPart], then: Sequence[ColumnPart]) -> str | None:
-    """What was called otherwise, of the columns that are asked for, than it is now, if anything was.
+    """Which of the columns asked for had another name `then` than `now`, as a message; None if all have the same.
 
     >>> now = [ColumnPart("a", 1, (ColumnPart("x", 2), ColumnPart("y", 3)))]
     >>> then = [ColumnPart("a", 1, (ColumnPart("x", 3),)), ColumnPart("b", 4)]
@@ -166,7 +166,7 @@ def _other(wanted: Type, now: Sequence[ColumnPart], then: Sequence[ColumnPart], 
             return _of_parts(items, now, then, at)
         case ty.BagType(item) | ty.ListType(item):
             return _of_parts((item,), now, then, f"{at}[]")
-        case ty.TupleType(items):  # fields are found by their places
+        case ty.TupleType(items):  # fields are found by position
             if [part.id for part in now] != [part.id for part in then]:
                 return f"the fields of `{at}` are others, or in another order"
             return _of_parts(items, now, then, at)

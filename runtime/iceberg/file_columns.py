@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FileColumns:
-    """The columns of a table, against which those of its files are held."""
+    """The columns of a table, which those of its files are checked against."""
 
     def __init__(self, spec: SourceSpec, table: TableMetadata, fields: Sequence[NestedField]) -> None:
         self.spec = spec
@@ -31,10 +31,10 @@ class FileColumns:
         self.partitioned = {s.spec_id: _as_they_are(s) for s in table.partition_specs}
 
     def checked(self, file: DataFile, path: Path) -> Path:
-        """Where a file is that has the columns.
+        """The path of a file, after checking its columns.
 
-        Raises: UserError where one that is asked for is there under another name, or not in the file at all but is not
-            missing, either.
+        Raises: UserError where the file does not identify its columns, or a column that is asked for has another name
+            in it, or is not in it, although its values are not missing.
         """
         columns = columns_of_file(path, self.mapping)
         if columns is None or not self.wanted:
@@ -63,14 +63,14 @@ class FileColumns:
 
 
 def _as_they_are(spec: PartitionSpec) -> set[int]:
-    """The columns whose values a partition spec has, and not what it has made of them."""
+    """The ids of the columns whose values a partition spec has as they are, not transformed."""
     from pyiceberg.transforms import IdentityTransform
 
     return {field.source_id for field in spec.fields if isinstance(field.transform, IdentityTransform)}
 
 
 def _name_mapping(table: TableMetadata) -> Sequence[MappedField]:
-    """Which columns the names in files without ids stand for."""
+    """The columns that the names in files without ids stand for."""
     with translated(f"schema.name-mapping.default of {table.location} cannot be read"):
         mapping = table.name_mapping()
     return () if mapping is None else mapping.root

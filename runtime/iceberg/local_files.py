@@ -1,7 +1,7 @@
 """Files of this machine, as `pyiceberg` opens them.
 
-What it would open them with depends on the properties of the table, which may name a module to import or a service to
-ask, and takes some paths for addresses: here a name is that of a file.
+By itself it would open them in a way that depends on the properties of the table, which may name a module to import or
+a service to call, and that takes some paths for addresses. Here a name is always that of a file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mrql.runtime.sources.versioned_tables import local_place
 
 @attrs.frozen
 class LocalFiles:
-    """The files of a table: what of a `pyiceberg.io.FileIO` is asked for where it is only read."""
+    """The files of a table: the part of a `pyiceberg.io.FileIO` that reading needs."""
 
     table: Path
 
@@ -27,7 +27,7 @@ class LocalFiles:
 
 @attrs.frozen
 class LocalFile:
-    """A file: what of a `pyiceberg.io.InputFile` is asked for."""
+    """A file: the part of a `pyiceberg.io.InputFile` that reading needs."""
 
     place: Path
 
@@ -36,9 +36,9 @@ class LocalFile:
 
 
 def place_of_file(table: Path, path: str) -> Path:
-    """Where a file of a table is: what it is called is written as it is, with nothing for `%`.
+    """The path of a file of a table: its name is taken as it is written, without `%` escapes.
 
-    Raises: UserError where it is no file of this machine.
+    Raises: UserError where the file is not on this machine, or the path is relative.
     """
     place = local_place(table, path)
     if place is None and not path.startswith("/"):

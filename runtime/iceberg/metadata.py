@@ -1,7 +1,7 @@
-"""The metadata of a table of Iceberg in a directory: the newest file of them, as `pyiceberg` reads it.
+"""The metadata of a table of Iceberg in a directory: the newest metadata file, as `pyiceberg` reads it.
 
-A catalog would say which file that is. Without one it is the file of the greatest number, from which a writer goes on:
-`00003-….metadata.json`, or `v3.metadata.json`, whose number `version-hint.text` has.
+A catalog would say which file that is. Without one it is the file with the greatest number, from which a writer
+continues: `00003-….metadata.json`, or `v3.metadata.json`, whose number `version-hint.text` has.
 
 Source: the Iceberg table spec, "Table Metadata" and "File System Tables", https://iceberg.apache.org/spec/
 """
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
 _NUMBERED = re.compile(r"(?:v([0-9]+)|([0-9]+)-.+?)(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
 WRITING_MAX_SECONDS = 10.0
-"""For how many seconds after it was written to a file that is not whole is taken for one that is still written."""
+"""An incomplete file that was modified at most this long ago is taken for one that is still being written."""
 
 _Entry: TypeAlias = tuple[Path, int, int, int]
 
 
 @attrs.frozen
 class FoundMetadata:
-    """What a file says of a table."""
+    """The metadata of a table, read from a file."""
 
     file: Path
     id: str
-    """What tells the table from another one in its place."""
+    """Tells the table from another one in its place."""
     table: TableMetadata
 
 
 @attrs.define
 class MetadataFiles:
-    """The files of metadata of a table."""
+    """The metadata files of a table."""
 
     path: Path
     known: tuple[_Entry, FoundMetadata] | None = None
-    """What was read last, and what its file looked like."""
+    """The metadata that was read last, with the state of its file."""
 
     def newest(self) -> FoundMetadata:
-        """What the table is now.
+        """The current metadata of the table.
 
         Raises: UserError where there is no table, or it cannot be read; EngineError without pyiceberg.
         """
@@ -64,7 +64,7 @@ class MetadataFiles:
         if self.known is not None and self.known[0] == entry:
             return self.known[1]
         text = _text(newest)
-        if text is None and others:  # as it is still written, the table is what it was before
+        if text is None and others:  # while it is still being written, the table is as before
             newest = others[0]
             entry, text = _entry(newest), _text(newest)
         if text is None:
@@ -74,9 +74,9 @@ class MetadataFiles:
         return found
 
     def _by_age(self) -> list[Path]:
-        """The newest files of metadata, that one first which is newest.
+        """The one or two newest metadata files, the newest first.
 
-        Raises: UserError where there are none, or it is not known which it is.
+        Raises: UserError where there are none, or it is not known which is the newest.
         """
         directory = self.path / ICEBERG_METADATA
         try:
@@ -97,8 +97,8 @@ class MetadataFiles:
         return [directory / numbered[number][0] for number in sorted(numbered, reverse=True) if number <= last][:2]
 
     def _last(self, numbered: dict[int, list[str]]) -> int:
-        """The number of the newest file. The hint may be of a while ago: a writer goes on from it while there are
-        further files."""
+        """The number of the newest file. The hint may be out of date: as writers do, this goes on from it to the last
+        of the files numbered consecutively."""
         try:
             hint = (self.path / ICEBERG_METADATA / "version-hint.text").read_text(encoding="utf-8").strip()
         except FileNotFoundError:
@@ -125,7 +125,7 @@ def must_be_installed() -> None:
 
 
 def _entry(file: Path) -> _Entry:
-    """What tells a file from another one that has taken its place."""
+    """The state of a file, which tells it from another one in its place."""
     try:
         status = file.stat()
     except OSError as error:
@@ -134,7 +134,7 @@ def _entry(file: Path) -> _Entry:
 
 
 def _text(file: Path) -> str | None:
-    """What is in a file of metadata; None of one that is written just now.
+    """The text of a metadata file; None if it is being written right now.
 
     Raises: UserError where it cannot be read.
     """
@@ -153,13 +153,13 @@ def _text(file: Path) -> str | None:
 
 
 def _parsed(file: Path, text: str) -> FoundMetadata:
-    """Raises: UserError where it is no metadata of a table, or of a format that is not read."""
+    """Raises: UserError where the text is not the metadata of a table, or of a format that is not read."""
     from pyiceberg.table.metadata import TableMetadataUtil
 
     said = json.loads(text)
     with translated(f"{file} cannot be read"):
         table = TableMetadataUtil.parse_raw(text)
-    # A table of the first format need not have an id; pyiceberg then makes one, another one each time.
+    # A table of format version 1 need not have an id; pyiceberg then makes one up, another one each time.
     return FoundMetadata(file, str(said.get("table-uuid") or table.location), table)
 
 

@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 NO_SNAPSHOT = 0
-"""What stands for the table before its first snapshot, where another one has its id."""
+"""Stands for the id of the current snapshot in a table that has no snapshot yet."""
 
 
 @attrs.frozen
 class DataFile:
-    """A file of rows, as a manifest has it."""
+    """A file of rows, as a manifest lists it."""
 
     path: str
     format: str
     spec: int
-    """By which of the partition specs of the table it was put in its place."""
+    """The id of the partition spec of the table that it was written with."""
 
 
 @attrs.frozen
 class SnapshotChanges:
-    """What a snapshot has to do with: how many files it adds and removes, and whether rows are deleted in some."""
+    """The number of files that a snapshot adds and removes, and whether it has files of which some rows are deleted."""
 
     count: int
     has_deletes: bool
 
 
 def chain(table: TableMetadata, start: int, end: int) -> list[Snapshot] | None:
-    """The snapshots after one up to another, each the parent of the next; None where they do not hang together: the
-    table was rolled back or replaced, or some in between were expired."""
+    """The snapshots after one up to another, each the parent of the next; None if they are not connected: the table was
+    rolled back or replaced, or some in between were expired."""
     found: list[Snapshot] = []
     snapshot = table.snapshot_by_id(end)
     while snapshot is not None and snapshot.snapshot_id != start:
@@ -60,14 +60,14 @@ def chain(table: TableMetadata, start: int, end: int) -> list[Snapshot] | None:
 
 @attrs.frozen
 class Snapshots:
-    """The manifests of a table, read."""
+    """Reads the manifests of a table."""
 
     path: Path
 
     def files(self, snapshot: Snapshot) -> list[DataFile]:
         """The files that a snapshot has.
 
-        Raises: UserError where some of their rows are deleted, a file is there twice, or a manifest cannot be read.
+        Raises: UserError where some of their rows are deleted, a file is listed twice, or a manifest cannot be read.
         """
         manifests = self._manifests(snapshot)
         for manifest in manifests:
@@ -82,8 +82,8 @@ class Snapshots:
         return files
 
     def changed(self, snapshot: Snapshot) -> Iterator[tuple[DataFile, int]]:
-        """The files that a snapshot adds and removes, with their weights; none where it only writes rows anew, or says
-        more about where they lie."""
+        """The files that a snapshot adds and removes, with their weights; none if it only replaces files without
+        changing the rows."""
         from pyiceberg.manifest import ManifestEntryStatus
 
         weights = {ManifestEntryStatus.ADDED: 1, ManifestEntryStatus.DELETED: -1}
@@ -93,14 +93,14 @@ class Snapshots:
                     yield _data_file(entry), weights[entry.status]
 
     def summary(self, snapshot: Snapshot) -> SnapshotChanges:
-        """What is known of a snapshot from its list of manifests."""
+        """The changes of a snapshot, as far as its list of manifests tells."""
         own = self._own(snapshot)
         count = sum((m.added_files_count or 0) + (m.deleted_files_count or 0) for m in own)
         deletes = (m for m in self._manifests(snapshot) if _is_of_deletes(m))
         return SnapshotChanges(count, any(m.has_added_files() or m.has_existing_files() for m in deletes))
 
     def _own(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
-        """The manifests in which a snapshot says which rows it changes."""
+        """The manifests in which a snapshot lists the data files that it adds and removes, if that changes rows."""
         from pyiceberg.table.snapshots import Operation
 
         if snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE:

@@ -1,7 +1,8 @@
 """A table of Iceberg as a source: its snapshots are the offsets, and its files are read as those of a directory.
 
-The first batch is the table as it is. Then each snapshot is what it adds and removes: files whose rows count with 1,
-and with −1. What is removed must still lie there when it is read: it does until the snapshots before are expired.
+The first batch is the table as it is. After that, each snapshot is the files that it adds, whose rows have weight 1,
+and those that it removes, with weight −1. Removed files must still exist when they are read: they do until the earlier
+snapshots are expired.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class IcebergSource:
             return _current(self.metadata.newest().table)
 
     def _version(self, table: TableMetadata, version: int | None) -> int:
-        """A snapshot that is there, or the current one.
+        """The id of a snapshot, after checking that it is there; that of the current one if none is given.
 
         Raises: UserError.
         """
@@ -68,12 +69,12 @@ class IcebergSource:
         return current if version is None else version
 
     def _columns(self, table: TableMetadata, version: int) -> tuple[NestedField, ...]:
-        """The columns at a snapshot; at the newest one those of the newest schema, which may be newer than that."""
+        """The columns at a snapshot; at the current one, those of the current schema, which may be newer than it."""
         return _schema_of(table, None if version == _current(table) else version)
 
     def _must_have_columns(self, table: TableMetadata, version: int) -> tuple[NestedField, ...]:
-        """The columns as they are read at a snapshot. Those that have come since are missing there: a static table
-        stays at its snapshot, and the type of its rows may be of a later one.
+        """The columns as they are read at a snapshot. Those that were added since have missing values there: a static
+        table stays at its snapshot, and the type of its rows may be of a later one.
 
         Raises: UserError where one that is asked for is not there.
         """
@@ -100,14 +101,14 @@ class IcebergSource:
             return now if most is None else {**now, "version": self._some(found.table, start["version"], most)}
 
     def is_at(self, offset: Offset, end: Offset) -> bool:
-        """Snapshots have no order but that of parents. One that was rolled back in the meantime is nowhere."""
+        """Snapshots have no order but that of their parents. An end that was rolled back since is never reached."""
         if offset is None:
             return False
         with located(self.spec):
             return chain(self.metadata.newest().table, end["version"], offset["version"]) is not None
 
     def _must_go_on(self, table: TableMetadata, start: int) -> None:
-        """Raises: UserError where the snapshot that was read is not known any more, or its columns are others now."""
+        """Raises: UserError where the snapshot that was read is not known any more, or columns have changed since."""
         if start == NO_SNAPSHOT:
             return
         if table.snapshot_by_id(start) is None:
@@ -120,8 +121,8 @@ class IcebergSource:
             )
 
     def _some(self, table: TableMetadata, start: int, most: int) -> int:
-        """As many snapshots as have so many files, and one at least. None that has deleted rows: a later one may have
-        written the files anew."""
+        """The snapshot to read up to: the snapshots have about `most` files together, unless there is just one. One
+        with deleted rows is avoided, as a later one may have rewritten the files."""
         end = _current(table)
         steps = chain(table, start, end)
         files, last = 0, None
@@ -149,12 +150,12 @@ class IcebergSource:
             return self._placed(found, last, changed, f"what has come since snapshot {first}")
 
     def _sum(self, steps: Sequence[Snapshot]) -> list[tuple[DataFile, int]] | None:
-        """Which files to read to know how some snapshots have changed the rows, with their weights; None where only the
-        difference says so.
+        """The files whose rows together are the changes of some snapshots, with their weights; None if only the
+        difference of the first and the last snapshot gives them.
 
         *Equation*: the rows of a table are those of its files, so a snapshot changes them by the files that it adds
-        minus those that it removes. One that only writes rows anew changes nothing. Where rows of files are deleted
-        that is not so; but it is again after a snapshot that has written those files anew.
+        minus those that it removes. One that only rewrites rows changes nothing. This does not hold while rows of files
+        are deleted, but it does again after a snapshot that has rewritten those files.
         """
         files: dict[str, tuple[DataFile, int]] = {}
         for snapshot in steps:
@@ -202,7 +203,7 @@ def _current(table: TableMetadata) -> int:
 
 
 def _schema_of(table: TableMetadata, version: int | None) -> tuple[NestedField, ...]:
-    """The columns that a snapshot was written with; those of the newest schema without one."""
+    """The columns that a snapshot was written with; without a snapshot, those of the current schema."""
     snapshot = None if version is None else table.snapshot_by_id(version)
     id = None if snapshot is None else snapshot.schema_id
     known = next((schema for schema in table.schemas if schema.schema_id == id), None)

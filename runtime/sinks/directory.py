@@ -28,10 +28,10 @@ class DirectoryPlace:
         return str(self.directory.resolve())
 
     def open(self, opening: Opening) -> DirectorySink:
-        """A sink for the batches after the last one that is there.
+        """A sink for the batches after the last one that went there.
 
-        Raises: UserError where there are other batches, another stream writes there, or an answer has no form in the
-            files.
+        Raises: UserError where there are other batches, another stream writes there, or the files cannot hold such an
+            answer.
         """
         output = Output(opening.type, opening.changes, opening.format, opening.span)
         after = opening.last_batch(place_of(self.directory))
@@ -40,12 +40,13 @@ class DirectoryPlace:
 
 @attrs.define
 class DirectorySink:
-    """A directory for each batch, which appears as a whole: it is written under another name and then renamed.
+    """Writes a directory for each batch, which appears as a whole: it is written under another name and then renamed.
 
-    One that goes on `after` a batch may hold the batches up to that; `suffix` tells what this process writes aside
-    from what others did. The directory is locked until the sink is closed.
+    A sink that continues `after` a batch may find the batches up to that one; `suffix` tells the hidden directories of
+    this process from those of others. The directory is locked until the sink is closed.
 
-    Raises: UserError where there are other batches, another stream writes there, or an answer has no form in the files.
+    Raises: UserError where there are other batches, another stream writes there, or the files cannot hold such an
+        answer.
     """
 
     directory: Path
@@ -85,20 +86,20 @@ class DirectorySink:
             raise UserError(message, hint="name another --output, or remove what came after the checkpoint")
 
     def prepare(self, number: int, answer: Answer) -> Publication:
-        """Writes the answer after a batch aside."""
+        """Writes the answer after a batch to a hidden directory."""
         hidden = self.directory / f".{batch_name(number)}{self.suffix}"
         write_output(self.output, answer.changes() if self.changes else answer.snapshot(), hidden, self.files)
         return Publication(hidden, self.directory / batch_name(number))
 
     def start_anew(self) -> None:
-        """Each answer stands by itself."""
+        """Does nothing: each batch has a directory of its own."""
 
     def hidden(self) -> Iterator[Path]:
-        """What is written aside and was not published."""
+        """The hidden directories that were not published."""
         yield from self.directory.glob(".batch-*")
 
     def close(self) -> None:
-        """Leaves the directory to others."""
+        """Releases the directory."""
         self.lock.close()
 
 

@@ -1,4 +1,4 @@
-"""Answers as part files in a directory, which says that it is complete, and whose it is."""
+"""Answers as part files in a directory, with a file that marks it as complete and as written here."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from mrql.runtime.engine.answer import Output, Rows
 from mrql.runtime.files.durable import DurableFiles
 
 DONE = "_SUCCESS"
-"""This is in a directory whose files are all there, as other programs have it."""
+"""The file that marks a directory as complete, which other programs use, too."""
 MARK = "written by mrql"
-"""What it begins with here; the names of the files follow."""
+"""The first line of that file; the names of the part files follow."""
 
 
 def write_output(output: Output, rows: Rows, directory: Path, files: DurableFiles) -> None:
     """Writes an answer to a directory.
 
-    Raises: UserError where a value has no form in the file.
+    Raises: UserError where a value cannot be written in the format.
     """
     rows.write(output, directory, files)
     parts = sorted(path.name for path in directory.iterdir() if path.name.startswith("part-"))
@@ -24,7 +24,7 @@ def write_output(output: Output, rows: Rows, directory: Path, files: DurableFile
 
 
 def is_ours(directory: Path) -> bool:
-    """Whether a directory holds what was written here and nothing else, or nothing at all."""
+    """Whether a directory is empty, or contains only what `write_output` has written."""
     if not directory.is_dir():
         return False
     there = {path.name for path in directory.iterdir()}

@@ -1,6 +1,6 @@
-"""Places that answers go to, as `--output` names them: a directory, or an address of what is in the table below.
+"""The places that `--output` names for answers: a directory, or an address of a kind in the table below.
 
-A sink that is added is a file with a `Place` in it, and a line of the table.
+To add a kind of sink, add a module with a `Place`, and a line to the table.
 """
 
 from __future__ import annotations
@@ -22,54 +22,54 @@ from mrql.runtime.sinks.sink import Sink
 
 @attrs.frozen
 class Opening:
-    """What a sink is made for: the answers of a stream, and where that stands."""
+    """What a sink is made from: the type of a stream's answers, how they are written, and how far the stream is."""
 
     type: Type
-    """That of the answer."""
+    """The type of the answer."""
     changes: bool
     """Whether changes are asked for."""
     format: AnswerFormat
-    """That of files."""
+    """The format of files."""
     span: Span | None
     """The place of the query."""
     stream: str
-    """What the stream is known by, as long as it has its checkpoint."""
+    """The identity of the stream, which lasts as long as its checkpoint."""
     files: DurableFiles
     suffix: str
-    """What tells that which this process writes aside from what others did."""
+    """Tells the hidden files and directories of this process from those of others."""
     last_batch: Callable[[str], int | None]
-    """The last batch that went to a place, by what the place is called; None where it is new."""
+    """The last batch that went to a place, which is given as `Sink.place`; None if it is new."""
     outbox: Callable[[str], Path]
-    """A directory for what is on its way to a place."""
+    """A directory for output on its way to a place."""
 
 
 class Place(Protocol):
-    """Where answers can go."""
+    """A place that answers can go to."""
 
     @property
     def is_current(self) -> bool:
-        """Whether it holds the answer as it is now: it is given changes, and asks for them itself."""
+        """Whether it holds the current answer: it is kept so by changes, which its sink asks for itself."""
 
     @property
     def known_by(self) -> str:
-        """What it is, however it is written: no two places of a stream are the same."""
+        """Its identity, however the place is written: no two places of a stream have the same one."""
 
     def open(self, opening: Opening) -> Sink:
         """A sink that writes there.
 
-        Raises: UserError where something else is there; EngineError where the place is not reached.
+        Raises: UserError where something else is there; EngineError where the place cannot be reached.
         """
 
 
 @attrs.frozen
 class Addresses:
-    """A kind of places that have addresses: `scheme://…`."""
+    """A kind of place that has addresses: `scheme://…`."""
 
     schemes: tuple[str, ...]
-    """The first is the one that messages name."""
+    """Messages name the first one."""
     reads: str
-    """What makes a place of an address, as `module:function`; it raises ValueError where the text is none. It is loaded
-    when an address is given."""
+    """The function that makes a place from an address, as `module:function`; it raises ValueError where the text is not
+    an address. It is loaded when an address is given."""
 
 
 ADDRESSES: list[Addresses] = [
@@ -79,10 +79,10 @@ ADDRESSES: list[Addresses] = [
 
 
 def place_at(text: str) -> Place | None:
-    """The place of an address; None of what begins with no scheme, and is a path.
+    """The place at an address; None for a text without a scheme, which is a path.
 
-    Raises: ValueError where it is no address of its scheme, or none has its scheme, or that has no `://` behind it.
-        Of these the message does not have the text, in which there may be a password.
+    Raises: ValueError where the text is not an address of its scheme, the scheme is unknown, or no `://` follows a
+        known one. In the last two cases the message does not quote the text, in which there may be a password.
     """
     begin = scheme_of(text)
     if begin is None:

@@ -1,6 +1,6 @@
-"""Answers written to where a query says: a directory of part files.
+"""Answers written to the place that a query names: a directory of part files.
 
-It takes the place of the one that an earlier run has written, and is seen as a whole or not at all.
+It replaces the one that an earlier run has written, and is visible as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ PLACE = "directory in the query"
 def write(target: SinkSpec, rows: Rows) -> None:
     """Writes an answer.
 
-    Raises: UserError where something else is in the way, another query writes there, or a value has no form in the
-        file.
+    Raises: UserError where something else is in the way, another query writes there, or a value cannot be written in
+        the format.
     """
     _must_be_free(target)
     hidden, aside = (target.path.with_name(f".{target.path.name}.{what}") for what in ("writing", "replaced"))
     target.path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.closing(Lock.beside(target.path, PLACE)):
-        _tidy_up(target.path, hidden, aside)  # a run before may have been cut off
+        _tidy_up(target.path, hidden, aside)  # an earlier run may have been cut off
         try:
             _write_rows(target, rows, hidden, DurableFiles())
             if target.path.exists():
@@ -45,7 +45,7 @@ def write(target: SinkSpec, rows: Rows) -> None:
 
 
 def _tidy_up(path: Path, hidden: Path, aside: Path) -> None:
-    """Puts back what was moved aside, where nothing has come in its place, and removes what is left over."""
+    """Puts back the directory that was moved aside, if nothing has replaced it, and removes what is left over."""
     if aside.exists() and not path.exists():
         aside.rename(path)
     for old in (hidden, aside):
@@ -53,7 +53,7 @@ def _tidy_up(path: Path, hidden: Path, aside: Path) -> None:
 
 
 def _must_be_free(target: SinkSpec) -> None:
-    """What is replaced carries the mark of what a query has written, and holds nothing else.
+    """Checks that the directory to replace was written by a query, and contains nothing else.
 
     Raises: UserError where something else is there.
     """
@@ -70,7 +70,7 @@ def _write_rows(target: SinkSpec, rows: Rows, directory: Path, files: DurableFil
 
 @attrs.frozen
 class TargetSink:
-    """Writes the answer after each batch where the query says; nothing else writes there until it is closed."""
+    """Writes the answer after each batch to the place that the query names, which it locks until it is closed."""
 
     target: SinkSpec
     files: DurableFiles
@@ -81,9 +81,9 @@ class TargetSink:
     def instead_of(
         target: SinkSpec, *, named: bool, changes: bool, files: DurableFiles | None = None, suffix: str = ""
     ) -> TargetSink:
-        """The sink of a query that says itself where its answer goes.
+        """The sink of a query that itself names the place of its answer.
 
-        Raises: UserError where the command says it too, or asks for changes, or another query writes there.
+        Raises: UserError where the command names one, too, or asks for changes, or another query writes there.
         """
         if named or changes:
             option = "--output" if named else "--emit changes"
@@ -97,9 +97,9 @@ class TargetSink:
     due: bool = False
 
     def prepare(self, number: int, answer: Answer) -> Publication:
-        """Writes the answer after a batch aside.
+        """Writes the answer after a batch to a hidden directory.
 
-        Raises: UserError where something else is in the way, or a value has no form in the file.
+        Raises: UserError where something else is in the way, or a value cannot be written in the format.
         """
         path = self.target.path
         _must_be_free(self.target)
@@ -108,12 +108,12 @@ class TargetSink:
         return Publication(hidden, path, replaces=True)
 
     def start_anew(self) -> None:
-        """Each answer stands by itself."""
+        """Does nothing: each answer replaces the one before."""
 
     def hidden(self) -> Iterator[Path]:
-        """What is written aside and was not published."""
+        """The hidden directories that were not published."""
         yield from self.target.path.parent.glob(f".{self.target.path.name}.batch-*")
 
     def close(self) -> None:
-        """Leaves the place to others."""
+        """Releases the place."""
         self.lock.close()

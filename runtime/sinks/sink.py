@@ -1,9 +1,9 @@
 """Sinks: where the answer of each batch goes.
 
-A batch is put out in two steps. `prepare` writes its answer such that nobody sees it yet; `publish` shows it. In a
-stream with a checkpoint the commit stands between the two: a batch that is not committed is never seen, and one that is
-committed is seen even if the process dies before it has shown it. So `publish` may be called again by the next process,
-and has to leave what it finds done.
+A batch is output in two steps: `prepare` writes its answer out of sight, and `publish` makes it visible. In a stream
+with a checkpoint the commit comes between the two: a batch that is not committed never becomes visible, and a committed
+one does even if the process dies before it has published it. So the next process may call `publish` again, which must
+then leave alone what is already done.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Pending(Protocol):
 
     @property
     def publications(self) -> tuple[Publication, ...]:
-        """Directories that are written aside. The commit names them, and moves them to their places."""
+        """Directories under hidden names. The commit lists them, and moves them to their places."""
 
     def publish(self, files: DurableFiles) -> None:
-        """Shows it; called when the batch is committed, and its publications are in their places."""
+        """Makes it visible; called when the batch is committed, and its publications are in their places."""
 
 
 class Sink(Protocol):
@@ -34,7 +34,7 @@ class Sink(Protocol):
 
     @property
     def place(self) -> str | None:
-        """What the sink writes to, as a checkpoint notes it; None where nothing of it stays."""
+        """The place that the sink writes to, as a checkpoint notes it; None if its output is not kept."""
 
     @property
     def changes(self) -> bool:
@@ -42,27 +42,27 @@ class Sink(Protocol):
 
     @property
     def due(self) -> bool:
-        """Whether it needs an answer though there is nothing new: it has none yet, or another than the stream's."""
+        """Whether it needs an answer even if nothing is new: it has none yet, or one that is not the stream's."""
 
     def prepare(self, number: int, answer: Answer) -> Pending:
-        """Writes the answer after a batch; it is there as a whole when this returns, and not seen.
+        """Writes the answer after a batch; it is complete when this returns, and not visible yet.
 
-        Raises: UserError, EngineError where that cannot be done; the batch is then taken back.
+        Raises: UserError, EngineError where that cannot be done; the batch is then rolled back.
         """
 
     def start_anew(self) -> None:
-        """Called where the next answer is that to another query: its changes do not follow on what was put out."""
+        """Called if the next answer is that of another query: its changes do not follow on what was output before."""
 
     def hidden(self) -> Iterator[Path]:
-        """What is written aside, and was not published: a process that was cut off has left it."""
+        """The hidden files and directories that were not published: an interrupted process has left them."""
 
     def close(self) -> None:
-        """Gives back what it holds. What is prepared and not published is dropped."""
+        """Releases its resources. Output that is prepared and not published is dropped."""
 
 
 @attrs.frozen
 class Passing:
-    """A sink that gives the answer of each batch to a function. Nothing of it stays."""
+    """A sink that passes the answer of each batch to a function, and keeps nothing."""
 
     take: Callable[[Answer], None]
     place: None = None
@@ -71,27 +71,27 @@ class Passing:
     publications: tuple[Publication, ...] = ()
 
     def prepare(self, number: int, answer: Answer) -> Passing:
-        """Gives it to the function, which has to read it before it returns."""
+        """Passes the answer to the function, which has to read it before it returns."""
         self.take(answer)
         return self
 
     def publish(self, files: DurableFiles) -> None:
-        """There is nothing to be seen."""
+        """Does nothing: there is no output to make visible."""
 
     def start_anew(self) -> None:
-        """Each answer stands by itself."""
+        """Does nothing: no answer is kept."""
 
     def hidden(self) -> Iterator[Path]:
-        """Nothing is written aside."""
+        """None: there are no hidden files."""
         return iter(())
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources."""
 
 
 @attrs.frozen
 class Several:
-    """Several sinks as one. Each of them has all batches that are committed."""
+    """Several sinks as one. Each of them gets all committed batches."""
 
     sinks: Sequence[Sink]
 
@@ -107,7 +107,7 @@ class Several:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """What they write to."""
+        """The places that they write to."""
         return tuple(sink.place for sink in self.sinks if sink.place is not None)
 
     def prepare(self, number: int, answer: Answer) -> list[Pending]:
@@ -115,12 +115,12 @@ class Several:
         return [sink.prepare(number, answer) for sink in self.sinks]
 
     def start_anew(self) -> None:
-        """Tells them that the next answer is that to another query."""
+        """Tells them that the next answer is that of another query."""
         for sink in self.sinks:
             sink.start_anew()
 
     def hidden(self) -> Iterator[Path]:
-        """What they have written aside."""
+        """Their hidden files and directories that were not published."""
         for sink in self.sinks:
             yield from sink.hidden()
 
@@ -131,7 +131,7 @@ class Several:
 
 
 def publish(pending: Iterable[Pending], files: DurableFiles) -> None:
-    """Shows the output of a batch that no checkpoint commits."""
+    """Publishes the output of a batch in a stream without a checkpoint."""
     for one in pending:
         for publication in one.publications:
             publication.publish(files)

@@ -1,4 +1,4 @@
-"""What has come of a stream that a batch reads: files, as they were when they were found, or what an adapter has."""
+"""The parts of a batch: files, as they were when they were found, or portions that an adapter has read."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mrql.runtime.sources.source import ChangedFile, Portion, open_table
 
 @attrs.frozen
 class Seen:
-    """What a file looked like when it was read."""
+    """The state of a file at one time; two states are equal if size and modification time are."""
 
     size: int
     modified: int
     identity: tuple[int, int] | None = attrs.field(default=None, eq=False)
-    """Which file it is, and when anything of it has changed last: of the file as this process has seen it."""
+    """Its inode and the time of its last status change, if this process has seen the file itself."""
 
     @staticmethod
     def of(file: Path) -> Seen:
@@ -31,7 +31,7 @@ class Seen:
         return Seen(status.st_size, status.st_mtime_ns, (status.st_ino, status.st_ctime_ns))
 
     def is_still(self, file: Path) -> bool:
-        """Whether a file is as it was: also where another of the same size and time has taken its place."""
+        """Whether a file is unchanged and, with a known `identity`, not replaced by one of equal size and time."""
         try:
             now = Seen.of(file)
         except OSError:
@@ -43,21 +43,21 @@ class Seen:
 class Arrived:
     """A file of a batch, and the weight of its rows: −1 in a directory of deletions.
 
-    `seen` is what it looked like when it was found, before any of it was read.
+    `seen` is its state when it was found, before any of it was read.
     """
 
     file: Path
     weight: int = 1
     seen: Seen | None = None
     withdrawn: Path | None = None
-    """The file whose rows are taken back, of which this is a copy."""
+    """The file whose rows are withdrawn; `file` is then its copy, and `weight` the opposite of its weight."""
     copy: Path | None = None
-    """What is read in its place, if files may change, or their paths do not say all."""
+    """The path read in its place: a copy, if files may change, or a link in directories of its partition values."""
     format: Format | None = None
-    """Its format, where it is another than that of its source, and tagged."""
+    """Its format, if not that of its source; such a file is `tagged`."""
 
     def described(self, spec: SourceSpec) -> SourceSpec:
-        """How it is read, as a file of a source."""
+        """The specification that this file of a source is read by."""
         return spec if self.format is None else attrs.evolve(spec, format=self.format, tagged=True)
 
     @property
@@ -65,12 +65,12 @@ class Arrived:
         return self.copy or self.file
 
     def called(self, row: Malformed) -> Malformed:
-        """A malformed row of what is read as one of the file."""
+        """A malformed row, reported with `file` if it was found in `copy`."""
         return attrs.evolve(row, file=self.file) if row.file == self.copy else row
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Has an error about what is read name the file."""
+        """Makes an error about `copy` name `file` instead."""
         try:
             yield
         except UserError as error:
@@ -80,13 +80,13 @@ class Arrived:
 
 
 Part: TypeAlias = Arrived | Portion
-"""What a batch has of a stream: a file, or what an adapter has read."""
+"""A part of a batch: a file, or a portion that an adapter has read."""
 Batch = Mapping[str, Sequence[Part]]
-"""What is new, by stream."""
+"""The new parts, by stream."""
 
 
 def must_be(file: Path, before: Seen, spec: SourceSpec) -> None:
-    """A file that was read has to stay what it was.
+    """Checks that a file that was read is unchanged.
 
     Raises: UserError, naming the file, when it has changed or is gone.
     """
@@ -105,7 +105,7 @@ def of_changed(changed: Iterable[ChangedFile]) -> list[Arrived]:
 
 
 def count_of(part: Part, spec: SourceSpec) -> int:
-    """How many rows a part of a batch has."""
+    """The number of rows in a part of a batch."""
     if not isinstance(part, Arrived):
         return part.count
     with part.named():
@@ -113,12 +113,12 @@ def count_of(part: Part, spec: SourceSpec) -> int:
 
 
 def files_of(parts: Iterable[Part]) -> list[Arrived]:
-    """The files of what has arrived."""
+    """The files among the parts of a batch."""
     return [part for part in parts if isinstance(part, Arrived)]
 
 
 def look_again(parts: Iterable[Part], spec: SourceSpec) -> None:
-    """What was read must be what was found.
+    """Checks that the files of a batch did not change while they were read.
 
     Raises: UserError, naming the first file that has changed or is gone in the meantime.
     """
@@ -130,12 +130,12 @@ def look_again(parts: Iterable[Part], spec: SourceSpec) -> None:
 
 
 def files_of_all_directories(spec: SourceSpec) -> list[Arrived]:
-    """All files that there are of a source, each with the weight of its rows."""
+    """All files of a source, each with the weight of its rows."""
     return [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
 
 
 def static_files(spec: SourceSpec) -> list[Arrived]:
-    """The files of a static table as they are before they are read."""
+    """The files of a static table, with their states before they are read."""
     if spec.versioned:
         return of_changed(open_table(spec).files(spec.version))
     return [Arrived(file, 1, Seen.of(file)) for file in list_files(spec)]

@@ -1,4 +1,4 @@
-"""What a query may name where it says what it reads."""
+"""The catalog of what a query may read: formats, connectors, sources handed over by a program, and envelopes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ HANDED_OVER: Mapping[str, HandedOver] = {
     "spark": HandedOver(Format("spark", Records(typed=True), handed_over=True), True, '"orders"'),
     "table": HandedOver(Format("table", Records(typed=True), handed_over=True), False, '"sales.rates"'),
 }
-"""The kinds of sources that a program hands over, by the names that a query has for them: a stream of DataFrames, and a
-table of its session's catalog."""
+"""The kinds of sources that a program hands over, by their names in a query: a stream of DataFrames, and a table of its
+session's catalog."""
 
 CATALOG = Catalog(FORMATS, CONNECTORS, HANDED_OVER, ENVELOPES)
 
 
 def must_not_be_handed_over(specs: Iterable[SourceSpec]) -> None:
-    """Raises: UserError for what no command can read, as a program has to hand it over."""
+    """Raises: UserError for a source that a program has to hand over, so that no command can read it."""
     for spec in specs:
         if spec.format.handed_over:
             what = f"the stream `{spec.path}`" if spec.stream else f"the table `{spec.path}` of a session"

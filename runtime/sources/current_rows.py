@@ -1,9 +1,9 @@
-"""A stream whose rows replace each other: what there is of each key, and how that changes.
+"""The current row of each key of an upserted stream, and how a batch changes it.
 
-The rows of a batch come in any order. Of those of one key the one with the largest version counts, and it counts if
-there is none with a larger one already: so the order of batches does not matter either. For that the version of a row
-that was taken away is kept. Where two that differ have the version that counts, the batch is refused. Without a version
-a later batch is later, and a batch has one row of a key.
+The rows of a batch are in any order. Of the rows of one key, the one with the largest version counts, unless a current
+row has a larger one: so the order of batches does not matter either. To this end the version of a deleted row is kept.
+A batch is refused if two different rows have the version that counts. Without a version column, a later batch is
+later, and all rows of one key in a batch must be equal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mrql.algebra.values.zset import ZSet
 
 @attrs.frozen
 class Current:
-    """What is known of a key: its row, or the version with which that was taken away."""
+    """The current row of a key and its version; `row` is None if it was deleted with that version."""
 
     key: tuple[Value, ...]
     version: Value
@@ -33,18 +33,18 @@ class Current:
 
 @attrs.frozen
 class CurrentRows:
-    """What is known of all keys of a stream."""
+    """The current rows of a stream by key, with the versions of deleted rows."""
 
     stream: str
     key: RowKey
     entries: dict[Canonical, Current] = attrs.Factory(dict)
 
     def rows(self) -> Iterator[Value]:
-        """The rows that are there."""
+        """The current rows."""
         return (entry.row for entry in self.entries.values() if entry.row is not None)
 
     def after(self, batch: Iterable[tuple[Value, int]]) -> tuple[CurrentRows, ZSet]:
-        """What is known after a batch of rows that come (+) and take those of their keys away (−), and the net change.
+        """The current rows after a batch of insertions (+) and deletions of the rows of keys (−), and the net change.
 
         Raises: AmbiguousRow, MissingVersion.
         """
@@ -67,9 +67,9 @@ class CurrentRows:
         return attrs.evolve(self, entries=entries), change
 
     def _is_kept(self, before: Current, latest: Sequence[Current]) -> bool:
-        """Whether what there is of a key stays.
+        """Whether the current entry of a key stays.
 
-        Raises: AmbiguousRow where it is as late as what comes, and differs.
+        Raises: AmbiguousRow where it has the same version as the new rows, and differs.
         """
         if self.key.version is None:
             return before.is_like(latest[0])
@@ -79,7 +79,7 @@ class CurrentRows:
         return canonical(before.version) >= now
 
     def _latest(self, batch: Iterable[tuple[Value, int]]) -> dict[Canonical, list[Current]]:
-        """The rows of each key in a batch that have the largest version.
+        """The rows of a batch with the largest version, by key.
 
         Raises: MissingVersion.
         """
@@ -96,7 +96,7 @@ class CurrentRows:
         return latest
 
     def _must_be_one(self, rows: Sequence[Current]) -> Current:
-        """The row that all of some rows of one key and version are.
+        """The entry that all of these entries of one key and version are equal to.
 
         Raises: AmbiguousRow where they differ.
         """
@@ -108,5 +108,5 @@ class CurrentRows:
 
 
 def shown_key(key: tuple[Value, ...]) -> str:
-    """A key as errors have it: that of one field is its value."""
+    """A key as shown in errors; a key of one field is shown as its value."""
     return show_value(key[0] if len(key) == 1 else key)

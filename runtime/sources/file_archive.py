@@ -1,4 +1,4 @@
-"""Copies of the files that a stream has read: what the rows of one that has changed or gone were."""
+"""Copies of the files that a stream has read, which hold the rows of files that have changed or gone since."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mrql.runtime.files.digests import checksum
 from mrql.runtime.files.durable import DurableFiles
 
 DIGEST = ".sha256"
-"""Beside a copy is the digest of what was copied."""
+"""The name of the file with the digest of a copy, in the directory of that copy."""
 
 
 @attrs.frozen
@@ -26,13 +26,13 @@ class Copies:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was copied so far."""
+        """Whether there are no copies."""
         return not any(self.directory.glob("[!.]*"))
 
     def place(self, file: Path, size: int, modified: int, inside: Sequence[str] = ()) -> Path:
-        """Where the copy of a file is, or will be; each state of a file has a place of its own.
+        """The path of the copy of a file, whether it is there yet or not; each state of a file has its own path.
 
-        The partitions that the file lies `inside` are above it there too: their names are a part of its rows.
+        The partitions that the file lies `inside` are in that path, too: their names are part of its rows.
         """
         state = os.fsencode(file.absolute()) + f"\0{size}\0{modified}".encode()
         state += b"".join(b"\0" + os.fsencode(directory) for directory in inside)
@@ -40,13 +40,13 @@ class Copies:
         return Path(self.directory, known, *inside, file.name)
 
     def _home(self, place: Path) -> Path:
-        """The directory with a copy and its digest."""
+        """The directory that holds a copy and its digest."""
         return self.directory / place.relative_to(self.directory).parts[0]
 
     def whole(self, place: Path) -> Path:
-        """A copy, which is to be read.
+        """The path of a copy, after checking its digest.
 
-        Raises: UserError where it is not what was copied.
+        Raises: UserError where it does not have the digest of what was copied.
         """
         noted = self._home(place) / DIGEST
         known = noted.read_bytes() if noted.exists() else b""
@@ -56,11 +56,11 @@ class Copies:
         return place
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with the copies that there are."""
+        """What is wrong with the existing copies, one message each."""
         for kept in sorted(self.directory.glob("[!.]*")):
             files = [file for file in kept.rglob("*") if file.is_file()]
             places = [file for file in files if not file.name.startswith(".")]
-            if not places and [file.name for file in files] == [DIGEST]:  # else it was cut off while it was made
+            if not places and [file.name for file in files] == [DIGEST]:  # otherwise copying was cut off
                 yield f"the copy of a file is gone from {kept}"
             for place in places:
                 try:
@@ -80,7 +80,7 @@ class Copies:
         self.files.write(noted, checksum(aside).encode())
         self.files.sync(noted)
         self.files.rename(aside, place)
-        # The digest and each partition have names in the directories between.
+        # The entries of the digest and of each partition are in the directories in between.
         for made in (place.parent, *place.parent.parents):
             self.files.sync(made)
             if made == self.directory:
@@ -94,7 +94,7 @@ class Copies:
                 self.files.drop(home, home.with_name(f".{home.name}"))
 
     def drop_all_but(self, places: Iterable[Path]) -> None:
-        """Removes what is not needed: copies that were made for a batch that was not committed."""
+        """Removes all other copies: they were made for a batch that was not committed."""
         needed = {self._home(place) for place in places}
         for found in self.directory.glob("*"):
             if found not in needed:

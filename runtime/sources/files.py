@@ -1,7 +1,7 @@
 """Rows of files as values: the reference reader.
 
-What a malformed row is, and how it is reported, is decided here and in the modules of the formats; the runtime's Spark
-readers find the same rows malformed and come back here for the file and the line.
+This module and those of the formats decide which rows are malformed and how they are reported; the Spark readers find
+the same rows malformed, and use this module to find the file and the line.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from mrql.runtime.sources.places_of_rows import placed
 from mrql.runtime.sources.source import everything, found_row_type, open_table
 
 DELTA_LOG = "_delta_log"
-"""The directory in a table of Delta Lake that says which files its rows lie in."""
+"""The directory of the log in a table of Delta Lake."""
 ICEBERG_METADATA = "metadata"
-"""The directory in a table of Iceberg that does; it has files of that name."""
+"""The directory of the metadata in a table of Iceberg, with files `*.metadata.json*`."""
 
 
 def list_files(spec: SourceSpec) -> list[Path]:
-    """The files of a source, by name. Of a table with a log, those of a version of it.
+    """The files of a source, sorted by path; of a table with a log, those of its `version`.
 
     Raises: UserError as `listing` does.
     """
@@ -46,22 +46,22 @@ def list_files(spec: SourceSpec) -> list[Path]:
 
 @attrs.frozen
 class Listed:
-    """The names of the files in a directory that are read."""
+    """The names of files in one directory."""
 
     directory: str
-    """As the source names it."""
+    """Its path, as the source names it."""
     names: Sequence[str]
 
 
 def listing(spec: SourceSpec) -> list[Listed]:
-    """The files of a source by the directories that they lie in: the file itself, those of a directory and of the
-    partitions in it, or those that a pattern names (`path_patterns`).
+    """The files of a source by directory: the file itself, those of a directory and of the partitions in it, or those
+    that match a pattern (`path_patterns`).
 
-    There may be many, of which few are new each time: of each there is its name alone, and no path. Names that begin
-    with `.` or `_` are not looked at: that is how a file is kept from being read while it is written.
+    As there may be many files, of which few are new each time, only their names are returned, and no paths. Names that
+    begin with `.` or `_` are skipped: this keeps a file from being read while it is written.
 
-    Raises: UserError when a static source is not there; a stream's directory may still come. Or when files do not lie
-        in the same partitions.
+    Raises: UserError when nothing is found, except for a stream's path without a suffix: that directory may still be
+        created. Or when files do not lie in the same partitions.
     """
     path = Path(spec.path)
     if path.is_dir():
@@ -78,19 +78,19 @@ def listing(spec: SourceSpec) -> list[Listed]:
 
 
 def _at(path: Path, spec: SourceSpec) -> list[Listed]:
-    """What a path that a pattern fits stands for."""
+    """The files at a path that matches a pattern."""
     return _inside(path, spec) if path.is_dir() else [Listed(str(path.parent), [path.name])]
 
 
 def no_such_file(spec: SourceSpec) -> UserError:
-    """The error for a path that names nothing."""
+    """The error for a path at which there is nothing."""
     deep = "**" in Path(spec.path).parts
     hint = "`**` is what `*` is, one directory: the files of each depth have a pattern of their own" if deep else None
     return UserError(f"no such file or directory: {spec.path}", spec.span, hint)
 
 
 def _named(pattern: Path) -> list[Path]:
-    """What a path with patterns names. A part that is there as it is written stands for itself alone."""
+    """The paths that match a path with patterns. A component that exists as it is written matches only itself."""
     found = [Path(pattern.anchor)]
     for part in pattern.parts[1:] if pattern.anchor else pattern.parts:
         found = [
@@ -111,10 +111,10 @@ def _matching(directory: Path, wanted: str) -> list[Path]:
 def _inside(directory: Path, spec: SourceSpec) -> list[Listed]:
     """The files in a directory, and in the partitions in it.
 
-    Rows that lie where nobody looks are not taken for none.
+    A static source is not taken for empty if its rows may be in entries that are skipped.
 
-    Raises: UserError for a static source with nothing but what is not read, and for a table whose log says that some of
-        its files are no part of it any more.
+    Raises: UserError for a static source that has only entries that are skipped, and for the directory of a table with
+        a log, of which some files may be deleted.
     """
     try:
         entries = _entries(directory)
@@ -137,7 +137,7 @@ _CALLED = {"delta": "a Delta", "iceberg": "an Iceberg"}
 
 
 def _must_be_in_no_table(directory: Path, spec: SourceSpec) -> None:
-    """Raises: UserError for a directory that is a table with a log, or one of those that its files lie in."""
+    """Raises: UserError for the directory of a table with a log, or one in it that its files lie in."""
     inner = directory
     while is_partition(inner.name):
         inner = inner.parent
@@ -150,7 +150,7 @@ def _must_be_in_no_table(directory: Path, spec: SourceSpec) -> None:
 
 
 def table_in(directory: Path) -> str | None:
-    """The name of the connector that reads the table with a log that lies in a directory, if there is one."""
+    """The name of the connector for the table with a log in a directory; None if there is no such table."""
     if (directory / DELTA_LOG).is_dir():
         return "delta"
     metadata = directory / ICEBERG_METADATA
@@ -158,9 +158,9 @@ def table_in(directory: Path) -> str | None:
 
 
 def _partition(directory: str) -> Iterator[Listed]:
-    """The files in a partition, and in those inside it.
+    """The files in a partition, and in the partitions inside it.
 
-    Raises: UserError where it has another directory: it cannot be told what is in that.
+    Raises: UserError where it contains a directory that is not a partition: it is unknown what that contains.
     """
     names = []
     for entry in _entries(directory):
@@ -180,7 +180,7 @@ def _is_partition(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a file; a link that leads nowhere is none."""
+    """Whether an entry is a file; a broken link is not."""
     try:
         return entry.is_file()
     except OSError:
@@ -188,16 +188,17 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _others(entries: Sequence[os.DirEntry[str]]) -> list[str]:
-    """What there is in a directory without files that are read. What Spark leaves in an empty answer is nothing, nor is
-    a dot with a name that no data has, such as `.gitkeep`."""
+    """The entries that may hold data, in a directory without files that are read. What Spark leaves in an empty answer
+    (`_SUCCESS`, `.crc` files) does not count, nor does a name that begins with a dot, unless it is a file with a suffix
+    (`.gitkeep` has none)."""
     found = ((e, PurePath(e.name).suffix) for e in entries if e.name != "_SUCCESS")
     named = (e.name for e, suffix in found if suffix != ".crc" and (e.name[0] != "." or (suffix and _is_file(e))))
     return sorted(named)
 
 
 def passed_over(spec: SourceSpec) -> str | None:
-    """What a directory has in which files may still come, and why it is not looked at, if there is something: a
-    directory, or what is kept from being read by its name."""
+    """An entry that is skipped in the directory of a source, and why, if there is one: a directory, or a name that
+    begins with `.` or `_`."""
     path = Path(spec.path)
     if spec.versioned or not path.is_dir():
         return None
@@ -222,10 +223,10 @@ def _is_read(name: str) -> bool:
 
 
 def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:
-    """All rows of a source, without those that were taken away.
+    """All rows of a source, after its deletions and replacements.
 
-    Raises: UserError when a file is missing, a row is malformed, one is taken away that is not there, or two have one
-        key and it is not known which is later.
+    Raises: UserError when a file is missing, a row is malformed, a row is deleted that is not there, or two rows have
+        one key and it is not known which is later.
     """
     if spec.versioned or (spec.adapter is None and not spec.shrinks):
         return Bag(
@@ -242,7 +243,7 @@ def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:
 
 
 def read_arrived(spec: SourceSpec, reject: Reject = fail) -> Iterator[Value]:
-    """All rows that have come, those too that others have replaced.
+    """All rows that were inserted, including those that others have replaced.
 
     Raises: UserError when a file is missing, or a row is malformed.
     """
@@ -250,7 +251,7 @@ def read_arrived(spec: SourceSpec, reject: Reject = fail) -> Iterator[Value]:
 
 
 def _all_changes(spec: SourceSpec, reject: Reject) -> Iterator[tuple[Value, int]]:
-    """All that has come, with what takes some of it away."""
+    """All insertions and deletions of a source, as rows with weights."""
     if not spec.lies_in_files:
         yield from everything(spec).changes(spec.row)
         return
@@ -288,15 +289,15 @@ def read_file(spec: SourceSpec, file: Path, reject: Reject = fail) -> Iterator[V
 
 
 def check_file(spec: SourceSpec, file: Path) -> Malformed | None:
-    """What is wrong with a file as a whole, if anything is; in other formats only rows can be malformed."""
+    """What is wrong with a file as a whole, if anything; in some formats only rows can be malformed."""
     parts = apart(spec, file)
     return parts.fault(file) or file_format(spec.format).check(parts.own, file)
 
 
 def row_type(spec: SourceSpec) -> Type:
-    """The type of the rows of a source that has none given, read from its files or their first rows.
+    """The type of the rows of a source whose query gives none, found in its files or their first rows.
 
-    Raises: UserError when there is nothing to take it from.
+    Raises: UserError when there is nothing to find it in.
     """
     if spec.format.handed_over:
         hint = "add type(<id: long>), say; a program may hand it over with the name"

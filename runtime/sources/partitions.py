@@ -1,8 +1,8 @@
-"""Partitions: directories such as `dt=2024-01-01`, which hold in their names a column of the rows that lie in them.
+"""Partitions: directories such as `dt=2024-01-01`, whose names hold a column of the rows in them.
 
-A record type that names such a column gets it from the path, whatever the files have by that name, as in Spark; the
-columns of a file are those of the type without the ones of its path. Names and values are written with Hive's escapes:
-`%` and two hexadecimal digits for a byte of UTF-8. A value is read by the rules of a field of CSV.
+If the record type names such a column, its values come from the path, even where the files have a column of that name,
+as in Spark; the columns of a file are those of the type without those of its path. Names and values are written with
+Hive's escapes: `%` and two hexadecimal digits for a byte of UTF-8. A value is read by the rules of a CSV field.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from mrql.runtime.sources.formats.file_format import file_format
 from mrql.runtime.sources.path_patterns import fits
 
 MISSING = "__HIVE_DEFAULT_PARTITION__"
-"""What is written for a missing value."""
+"""The text of a missing value."""
 
 
 def is_partition(directory: str) -> bool:
-    """Whether a directory is called like a partition."""
+    """Whether the name of a directory is that of a partition."""
     return "=" in directory
 
 
 def partition_directories(spec: SourceSpec, file: Path) -> tuple[str, ...]:
     """The partitions that a file of a source lies in, the innermost last.
 
-    Those above the directory that the source names are no columns. A copy of a file, which lies elsewhere, has the same
-    ones above it.
+    Those above the directory that the source names do not count. A copy of a file, which lies elsewhere, has the same
+    partitions in its path.
     """
     if not spec.format.partitioned:
         return ()
@@ -52,18 +52,18 @@ def partition_directories(spec: SourceSpec, file: Path) -> tuple[str, ...]:
 
 
 REMEMBERED_MAX_DIRECTORIES = 100_000
-"""A stream over partitions looks at all of them again and again."""
+"""The size of the caches of paths: a stream over partitions looks at all of them repeatedly."""
 
 
 @lru_cache(REMEMBERED_MAX_DIRECTORIES)
 def _parts(path: str, here: str) -> tuple[str, ...]:
-    """The parts of a path from the root on."""
+    """The components of a path from the root on."""
     return Path(here, path).parts
 
 
 @lru_cache(REMEMBERED_MAX_DIRECTORIES)
 def _partitions(directory: tuple[str, ...], bases: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """The partitions at the end of a path, behind what a source names."""
+    """The partitions at the end of a path, below the paths that a source names."""
     inside = directory[max((len(base) for base in bases if _begin(directory, base)), default=0) :]
     first = len(inside)
     while first and "=" in inside[first - 1]:
@@ -72,7 +72,7 @@ def _partitions(directory: tuple[str, ...], bases: tuple[tuple[str, ...], ...]) 
 
 
 def _begin(parts: tuple[str, ...], base: tuple[str, ...]) -> bool:
-    """Whether a path is, or lies in, what another one names, which may be a pattern."""
+    """Whether a path is `base`, which may be a pattern, or lies in it."""
     return len(base) <= len(parts) and all(map(fits, parts, base))
 
 
@@ -82,9 +82,10 @@ def column_of(directory: str) -> str:
 
 
 def must_agree(spec: SourceSpec, files: Iterable[Path]) -> None:
-    """All files of a source lie in the same partitions, whatever their values are.
+    """Checks that all files of a source lie in partitions of the same names, whatever their values are.
 
-    Raises: UserError, naming two files that do not, or a partition without a name or a value.
+    Raises: UserError, naming two files that do not, or a file in a partition without a name or a value, or in two
+        partitions of one name.
     """
     first: tuple[tuple[str, ...], Path] | None = None
     for file in files:
@@ -113,22 +114,22 @@ def _in(names: tuple[str, ...]) -> str:
 
 @attrs.frozen
 class Apart:
-    """A row, taken apart: what a file itself is to hold, and the columns that are in its path."""
+    """The row of a source, split into the columns in a file itself (`own`) and those in its path."""
 
     own: SourceSpec
     directories: tuple[str, ...] = ()
     """The partitions that the file lies in."""
     names: tuple[str, ...] = ()
-    """The names of all columns of the path, those that the row does not name too."""
+    """The names of all columns in the path, including those that the row does not name."""
     columns: tuple[tuple[str, Type], ...] = ()
-    """Those of the path that the row names."""
+    """The columns in the path that the row names."""
 
     def without_values(self) -> Apart:
-        """What is the same for files whose paths have other values."""
+        """The part that is the same for all files in partitions of these names, whatever their values."""
         return attrs.evolve(self, directories=())
 
     def values(self, file: Path) -> Mapping[str, Value] | Malformed:
-        """The columns that are in the path of a file, or what is wrong with them."""
+        """The values of the columns in the path of a file, or what is wrong with them."""
         written = dict(zip(self.names, (d.partition("=")[2] for d in self.directories), strict=True))
         try:
             return {name: _value(written[name], t, name) for name, t in self.columns}
@@ -136,8 +137,8 @@ class Apart:
             return Malformed(file, None, shown(f"lies in a partition that cannot be read: {error}"))
 
     def told(self, reject: Reject) -> Reject:
-        """What is called with a malformed record of CSV that may have columns which the path has already: only a header
-        says which they are."""
+        """`reject`, with a hint added for a CSV file without a header, whose records may repeat columns of the path:
+        only a header would say which columns they have."""
         if not self.columns or not isinstance(self.own.format.rows, Columns) or self.own.header:
             return reject
         names = ", ".join(f"`{name}`" for name, _ in self.columns)
@@ -149,7 +150,7 @@ class Apart:
         return with_hint
 
     def fault(self, file: Path) -> Malformed | None:
-        """What is wrong with the path of a file."""
+        """What is wrong with the path of a file, or with a type that has no columns but those of the path."""
         found = self.values(file)
         if isinstance(found, Malformed):
             return found
@@ -159,7 +160,7 @@ class Apart:
 
 
 def apart(spec: SourceSpec, file: Path) -> Apart:
-    """What the rows of a file have of the file, and what of its path."""
+    """The row of a source, split into the columns in a file and those in its path."""
     directories = partition_directories(spec, file)
     if not directories or not isinstance(spec.row, ty.RecordType):
         return Apart(spec)
@@ -179,7 +180,7 @@ def _without(row: ty.RecordType, names: Iterable[str]) -> ty.RecordType:
 def completed(
     row: ty.RecordType, rows: Iterator[tuple[Value, int]], values: Mapping[str, Value]
 ) -> Iterator[tuple[Value, int]]:
-    """The rows of a file with the columns of its path."""
+    """The rows of a file, completed with the columns of its path."""
     for own, weight in rows:
         assert isinstance(own, Record)
         yield Record({name: values[name] if name in values else own[name] for name in row.names}), weight
@@ -188,7 +189,7 @@ def completed(
 def _value(written: str, t: Type, column: str) -> Value:
     """The value of a partition.
 
-    Raises: ValueError where it is none of the type.
+    Raises: ValueError where it is not of the type.
     """
     if written == MISSING:
         return None
@@ -203,7 +204,7 @@ def _value(written: str, t: Type, column: str) -> Value:
 
 
 def with_partitions(spec: SourceSpec, found: Type, file: Path) -> Type:
-    """The type of rows whose files have rows of a type that was found. What is in a path is a string."""
+    """A type that was found in files, with the columns of their paths added, which are strings."""
     names = [column_of(directory) for directory in partition_directories(spec, file)]
     if not names or not isinstance(found, ty.RecordType):
         return found
@@ -212,7 +213,7 @@ def with_partitions(spec: SourceSpec, found: Type, file: Path) -> Type:
 
 
 def widened_row(spec: SourceSpec, row: Type, files: Iterable[Path]) -> Type:
-    """The type of rows that also holds those of some files; what is in their paths stays a string."""
+    """A row type, widened to hold the rows of some files; the columns of their paths stay strings."""
     widened = file_format(spec.format).widen
     assert widened is not None
     for file in files:
@@ -229,7 +230,7 @@ def widened_row(spec: SourceSpec, row: Type, files: Iterable[Path]) -> Type:
 
 
 def _known_alone(spec: SourceSpec, row: Type, wide: Type) -> Type:
-    """A wider type of rows, without the columns more of it where there are to be none."""
+    """A wider type of rows, without its new columns if they are refused (`no_new_columns`)."""
     if not (spec.no_new_columns and isinstance(row, ty.RecordType) and isinstance(wide, ty.RecordType)):
         return wide
     return _without(wide, {*wide.names} - {*row.names})

@@ -1,6 +1,6 @@
-"""Paths that name several files: `*`, `?`, `[a-z]` and `{csv,tsv}` in a part of them, as for Spark's readers.
+"""Paths that name several files: `*`, `?`, `[a-z]` and `{csv,tsv}` in their components, as for Spark's readers.
 
-What is no whole pattern stands for itself: `[` without `]`, and `{` without `}`.
+An incomplete pattern stands for itself: `[` without `]`, and `{` without `}`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _PIECE = re.compile(r"(?P<any>\*+)|(?P<one>\?)|\[(?P<but>[!^]?)(?P<of>[^]]+)\]|\
 
 
 def fits(name: str, wanted: str) -> bool:
-    """Whether a part of a path is what another one names.
+    """Whether a component of a path matches a pattern.
 
     >>> [fits("a1.csv", wanted) for wanted in ("a*", "a?.csv", "a[0-9].*", "{a,b}[!2].csv", "a[1.csv")]
     [True, True, True, True, False]
@@ -21,7 +21,7 @@ def fits(name: str, wanted: str) -> bool:
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a path, or a part of one, names more than what is called so.
+    """Whether a path, or a component of one, contains a pattern.
 
     >>> [is_pattern(path) for path in ("a/*.csv", "a?/b", "a/[0-9]", "{a,b}/c", "a[1/b{c", "a/b")]
     [True, True, True, True, False, False]
@@ -51,7 +51,7 @@ def _piece(found: re.Match[str]) -> str:
 
 
 def _class(signs: str, *, is_not: bool) -> str:
-    """Signs and ranges of them; of a range that goes down, nothing is in it."""
+    """The regular expression of a class of characters and ranges; a descending range is empty."""
     ranges = re.findall(r"(.)-(.)|(.)", signs, re.DOTALL)
     parts = [re.escape(one) if one else f"{re.escape(a)}-{re.escape(b)}" for a, b, one in ranges if one or a <= b]
     if not parts:

@@ -1,4 +1,4 @@
-"""Where in a query a row comes from that cannot be what it is."""
+"""The place in a query of an error about a row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mrql.algebra.errors import WrongRow
 
 @contextmanager
 def placed(specs: Mapping[str, SourceSpec]) -> Iterator[None]:
-    """Gives an error about a row beside others the place of its stream in the query."""
+    """Adds the place of the stream in the query to a `WrongRow` error."""
     try:
         yield
     except WrongRow as error:

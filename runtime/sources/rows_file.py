@@ -1,4 +1,4 @@
-"""Rows that a source has written to a Parquet file, for the engines to read: a large batch is in no memory of ours."""
+"""Rows that a source has written to a Parquet file for the engines to read: a large batch need not fit in memory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Document, Record, Value
 
 INCOMING = "incoming"
-"""Here are such files of a stream with a checkpoint, in it, from when they are read until their batch is committed."""
+"""The directory in a checkpoint for such files, from when their rows are read until the batch is committed."""
 
 
 @attrs.frozen
 class RowsFile:
-    """Rows that count with a weight. The columns are those of the stream's record, and are called by their places."""
+    """A file of rows of one weight. Its columns are those of the stream's record, named by position."""
 
     path: Path
     weight: int
@@ -26,7 +26,7 @@ class RowsFile:
 
 
 def column_label(place: int) -> str:
-    """What a column is called in the file."""
+    """The name in the file of the column at a position."""
     return f"_{place + 1}"
 
 

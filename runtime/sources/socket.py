@@ -12,14 +12,14 @@ from mrql.algebra.values.values import Value
 from mrql.runtime.sources.source import Offset
 
 PATIENCE_SECONDS = 10.0
-"""So many seconds a connection may take."""
+"""The time limit for connecting."""
 
 
 class SocketLines:
-    """The lines that come from a socket; the offset is how many have come since the stream began.
+    """The lines received from a socket; the offset is the number of lines since the stream began.
 
-    A socket has no memory. What comes while nobody listens is lost, and so is what has come and is in no committed
-    batch when the process dies. What is in a committed batch is there once.
+    A socket cannot be read again. Lines that are sent while nobody listens are lost, and so are received lines that are
+    in no committed batch when the process dies. Lines in a committed batch count exactly once.
 
     Raises: UserError where the text is not `host:port`, EngineError where nobody answers there.
     """
@@ -32,9 +32,9 @@ class SocketLines:
             raise UserError(f'"{spec.path}" is not of the form host:port', spec.span)
         self.spec = spec
         self.lines: list[str] = []
-        """What has come and was not read."""
+        """The lines received after the offset `first`."""
         self.first: int | None = None
-        """The offset that the first of them comes after."""
+        """The last offset that was passed to `latest`."""
         self.fault: str | None = None
         self.lock = threading.Lock()
         try:
@@ -58,7 +58,7 @@ class SocketLines:
             self.fault = str(error)
 
     def latest(self, start: Offset, most: int | None) -> Offset:
-        """Raises: UserError where the lines before were all read, and what came then is no text."""
+        """Raises: UserError where all lines were read, and then the connection failed or a line was not UTF-8."""
         with self.lock:
             before = start or 0
             if self.first is None:
@@ -71,7 +71,7 @@ class SocketLines:
             return before + count if count else start
 
     def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
-        """The lines of these numbers, which are kept until `latest` is asked for what comes after them."""
+        """The lines between two offsets, which are kept until `latest` is called with the later one."""
         with self.lock:
             begin = (start or 0) - (self.first or 0)
             found = self.lines[begin : begin + end - (start or 0)]

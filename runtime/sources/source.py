@@ -1,9 +1,9 @@
-"""Sources that are not files: what an adapter is, and where it is found.
+"""Sources that are not files: the interface of adapters, and the connectors that come with the package.
 
-An adapter answers two questions: up to where is there something to read, and what lies between two places. A place is
-an *offset*, a value that JSON has: a number of a row, the offsets of partitions, a version. The stream notes in its
-checkpoint which offset it has read up to, together with what it has made of it; an adapter keeps nothing.
-docs/sources.md is a guide, and `mrql.testing` has tests for whoever writes one.
+An adapter answers two questions: up to which offset is there something to read, and which rows lie between two offsets.
+An *offset* is a JSON value: a row number, the offsets of partitions, a version. The stream notes in its checkpoint the
+offset that it has read up to, together with its states; an adapter keeps nothing. docs/sources.md is a guide to writing
+an adapter, and `mrql.testing` has tests for one.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from mrql.runtime.sources.rows_file import RowsFile, rows_of
 from mrql.runtime.sources.spark_reader import SparkReader, is_of_spark
 
 Offset: TypeAlias = Any
-"""A place in a source, as JSON has it; None is its beginning."""
+"""A position in a source, as a JSON value; None is the beginning."""
 
 
 class Adapter(Protocol):
-    """A source of rows with weights: 1 for a row that came, −1 for one that went.
+    """A source of rows with weights: 1 for an insertion, −1 for a deletion.
 
-    It is made from the `SourceSpec` of the stream, whose `row` is the type of the rows and whose `path` the text that
-    the query gives.
+    It is made from the `SourceSpec` of the stream, whose `row` is the type of the rows and whose `path` is the text
+    given in the query.
     """
 
     @property
     def replays(self) -> bool:
-        """Whether the same offsets have the same rows again, also in another process. Where not, a stream that is
-        started again goes on with what comes then, and no state can be built from what came before."""
+        """Whether the same offsets always give the same rows, also in another process. If not, a stream that is started
+        again continues with the rows that arrive then, and no state can be rebuilt from earlier rows."""
 
     def latest(self, start: Offset, most: int | None) -> Offset:
-        """Up to where to read next: the offset after `start` with about `most` rows between them; `start` where there
-        is nothing new.
+        """The offset to read up to next, with about `most` rows between `start` and it; `start` if there is nothing
+        new.
 
-        Raises: UserError where the source is not what it should be, EngineError where it is not reached.
+        Raises: UserError where the source is not what it should be, EngineError where it cannot be reached.
         """
 
     def read(self, start: Offset, end: Offset) -> Iterable[tuple[Value, int]]:
@@ -60,48 +60,48 @@ class Adapter(Protocol):
         """
 
     def close(self) -> None:
-        """Gives back what it holds."""
+        """Releases the resources of the adapter."""
 
 
 @runtime_checkable
 class BulkAdapter(Adapter, Protocol):
-    """An adapter of the package that may have more rows than a process holds: it writes them to files."""
+    """An adapter of the package whose rows may not fit in memory: it writes them to files."""
 
     def files(self, start: Offset, end: Offset) -> tuple[RowsFile, ...]:
-        """What `read` gives. The files are there until `latest` is asked for what comes after them."""
+        """The rows of `read`, in files that exist until `latest` is called for the rows after them."""
 
     def whole(self, directory: Path) -> tuple[RowsFile, ...]:
-        """All rows that are there now, in files of a directory."""
+        """All current rows, in files in a directory."""
 
 
 @runtime_checkable
 class LogAdapter(BulkAdapter, Protocol):
-    """One of several that read a log: a transaction that is in it is in one batch of all of them."""
+    """One of several adapters that read a log: a transaction in the log is in the same batch for all of them."""
 
     @property
     def log(self) -> str:
-        """What tells the log from another one."""
+        """The identity of the log."""
 
     def latest_together(self, readers: Sequence[tuple[Any, Offset]], most: int | None) -> list[Offset]:
-        """What `latest` is for each of some adapters of one log, with their starts: up to the same place."""
+        """The results of `latest` for several adapters of one log, with their starts: up to the same place in it."""
 
 
 @runtime_checkable
 class Bounded(Protocol):
-    """A source that says how far it goes now, for a run that ends when it is there, also where more keeps coming."""
+    """A source that knows its current end, for a run that ends there even if more rows keep arriving."""
 
     def end(self, start: Offset) -> Any:
-        """How far it goes now, for whoever has read up to `start`.
+        """The current end of the source, for a reader that has read up to `start`.
 
-        Raises: UserError where the source is not what it should be, EngineError where it is not reached.
+        Raises: UserError where the source is not what it should be, EngineError where it cannot be reached.
         """
 
     def is_at(self, offset: Offset, end: Any) -> bool:
-        """Whether an offset is as far as that, or farther. Raises as `end` does."""
+        """Whether an offset has reached such an end, or is beyond it. Raises as `end` does."""
 
 
 def latest_of(readers: Sequence[tuple[Adapter, Offset]], most: int | None) -> list[Offset]:
-    """What `latest` is for each of some adapters, with their starts; of those of one log it is asked together."""
+    """The results of `latest` for several adapters, with their starts; those of one log are asked together."""
     logs: dict[str, list[int]] = {}
     ends = [start for _, start in readers]
     for i, (adapter, start) in enumerate(readers):
@@ -119,17 +119,17 @@ def latest_of(readers: Sequence[tuple[Adapter, Offset]], most: int | None) -> li
 
 @attrs.frozen
 class Portion:
-    """What an adapter has between two offsets."""
+    """The rows of an adapter between two offsets."""
 
     start: Offset
     end: Offset
     rows: tuple[tuple[Value, int], ...] = ()
     files: tuple[RowsFile, ...] = ()
-    """What is not among the rows: it is in no memory."""
+    """The rows that are in files and not in `rows`, so that they need not fit in memory."""
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.rows) + sum(file.count for file in self.files)
 
     def changes(self, row: Type) -> Iterator[tuple[Value, int]]:
@@ -140,7 +140,7 @@ class Portion:
 
 
 def portion(adapter: Adapter, start: Offset, end: Offset) -> Portion:
-    """What an adapter has between two offsets."""
+    """Reads the rows of an adapter between two offsets."""
     if isinstance(adapter, BulkAdapter):
         return Portion(start, end, files=adapter.files(start, end))
     return Portion(start, end, tuple(adapter.read(start, end)))
@@ -148,14 +148,14 @@ def portion(adapter: Adapter, start: Offset, end: Offset) -> Portion:
 
 @attrs.frozen
 class ChangedFile:
-    """A file whose rows came with a version of a table, or went, as its `weight` says."""
+    """A file whose rows were inserted by versions of a table, or deleted, as its `weight` says."""
 
     file: Path
     weight: int = 1
     read_as: Path | None = None
-    """A link to it, where the names of the directories that it lies in do not say what its partition columns are."""
+    """A link to it, if the names of the directories that it lies in do not give the values of its partition columns."""
     format: Format | None = None
-    """Its format, where that is not the one of the table: its rows then say themselves whether they came or went."""
+    """Its format, if not that of the table: its rows then say themselves whether they were inserted or deleted."""
 
 
 class VersionedTable(Protocol):
@@ -165,7 +165,7 @@ class VersionedTable(Protocol):
     """
 
     def row_type(self) -> Type:
-        """The type of the rows, as the log says it, in the version that is asked for.
+        """The type of the rows in the version that is asked for, according to the log.
 
         Raises: UserError where there is no such table, or one that cannot be read.
         """
@@ -174,17 +174,18 @@ class VersionedTable(Protocol):
         """The newest version. Raises as `row_type` does."""
 
     def latest(self, start: Offset, most: int | None) -> Offset:
-        """Up to which version to read next: some versions after `start`, with about so many files; `start` where there
-        is none. From the beginning it is the table as it is.
+        """The version to read up to next: some versions after `start`, with about `most` files; `start` if there are
+        none. From the beginning it is the newest version.
 
         Raises: UserError where the table is not that of `start`, or versions after that are gone.
         """
 
     def is_at(self, offset: Offset, end: Offset) -> bool:
-        """Whether an offset is at a version, or behind it. Raises as `row_type` does."""
+        """Whether an offset has reached the version of another one. Raises as `row_type` does."""
 
     def changes(self, start: Offset, end: Offset) -> Sequence[ChangedFile]:
-        """The files whose rows came and went after `start` up to `end`; from the beginning those of the table at `end`.
+        """The files whose rows were inserted or deleted after `start` up to `end`; from the beginning, all files of the
+        table at `end`.
 
         Raises: UserError where a file that is needed is gone.
         """
@@ -221,8 +222,8 @@ CONNECTORS: Mapping[str, Connector] = {
         Connector("socket", '"host:port"', "mrql.runtime.sources.socket:SocketLines", Always(ty.STRING, "strings")),
     )
 }
-"""The kinds of sources that are no files, by the names that a query and a `SourceSpec` have for them. Of the adapters
-that come with the package it is said where they are: what they need is not loaded before it is asked for."""
+"""The kinds of sources that are not files, by their names in a query and a `SourceSpec`. Adapters that come with the
+package are given by module and name, so that what they need is loaded only when they are used."""
 
 
 def open_table(spec: SourceSpec) -> VersionedTable:
@@ -234,9 +235,9 @@ def open_table(spec: SourceSpec) -> VersionedTable:
 
 
 def found_row_type(spec: SourceSpec) -> Type:
-    """The type of the rows of a stream that its adapter finds.
+    """The type of the rows of a stream, found by the function of its connector.
 
-    Raises: UserError, EngineError as that does.
+    Raises: UserError, EngineError as that function does.
     """
     assert spec.adapter is not None
     found: Type = _named(CONNECTORS[spec.adapter].row_type or "")(spec)
@@ -244,10 +245,10 @@ def found_row_type(spec: SourceSpec) -> Type:
 
 
 def abandoned(checkpoint: Path, offsets: Mapping[str, Offset], specs: Collection[SourceSpec]) -> Iterator[str]:
-    """What servers still keep for streams of a checkpoint that are not read any more, or are read from elsewhere, as
-    their last offsets say: each in words, with what removes it.
+    """What servers still keep for streams of a checkpoint that are not read any more or, by their last offsets, are
+    read from elsewhere: one message each, which says how to remove it.
 
-    Raises: UserError where what was noted of it is damaged.
+    Raises: UserError where a note about it is damaged.
     """
     for connector in CONNECTORS.values():
         if connector.abandoned is not None:
@@ -258,7 +259,7 @@ def open_adapter(spec: SourceSpec) -> Adapter:
     """The adapter of a stream: one that comes with the package, or one named `package.module:name`, which may be a
     Python data source of Spark, or a reader of one.
 
-    Raises: UserError where there is none of that name.
+    Raises: UserError where there is none of that name, or it cannot be made.
     """
     assert spec.adapter is not None
     known = CONNECTORS.get(spec.adapter)
@@ -277,15 +278,14 @@ def open_adapter(spec: SourceSpec) -> Adapter:
 
 
 def _named(place: str) -> Any:
-    """What a `module:name` names."""
+    """The object that `module:name` names."""
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 @attrs.frozen
 class Reported:
-    """An adapter of a user's own, whose exceptions, and whatever it gives that is none of what it promises, are errors
-    that name it."""
+    """An adapter of a user's own: its exceptions, and values that break the interface, become errors that name it."""
 
     adapter: Adapter
     spec: SourceSpec
@@ -314,7 +314,7 @@ class Reported:
 
 @attrs.frozen
 class ReportedBounded(Reported):
-    """The same of one that says how far it goes."""
+    """The same for a `Bounded` adapter."""
 
     def end(self, start: Offset) -> Any:
         assert isinstance(self.adapter, Bounded)
@@ -328,7 +328,7 @@ class ReportedBounded(Reported):
 
 
 def _checked(row: Any, spec: SourceSpec) -> tuple[Value, int]:
-    """A value of the stream's type, with its weight.
+    """A row of an adapter, after checking that it is a value of the stream's type with a weight.
 
     Raises: UserError where it is something else.
     """
@@ -341,7 +341,7 @@ def _checked(row: Any, spec: SourceSpec) -> tuple[Value, int]:
 
 @contextmanager
 def _reported(spec: SourceSpec, what: str) -> Iterator[None]:
-    """What the code of an adapter raises, as an error that names the adapter.
+    """Turns what the code of an adapter raises into an error that names the adapter.
 
     Raises: UserError; EngineError where the adapter raises that.
     """
@@ -354,7 +354,7 @@ def _reported(spec: SourceSpec, what: str) -> Iterator[None]:
 
 
 def _must_be_one(found: object, spec: SourceSpec) -> None:
-    """What is no adapter is not called: it may do anything.
+    """Checks that an object is an adapter class before it is called: another one might do anything.
 
     Raises: UserError.
     """
@@ -372,11 +372,12 @@ def _must_be_one(found: object, spec: SourceSpec) -> None:
 
 
 _READ_LATER: list[tempfile.TemporaryDirectory[str]] = []
-"""Files with all rows of a source: when Spark reads them nobody knows, so they go when the process ends."""
+"""Directories with all rows of a source. It is not known when Spark reads them, so the end of the process removes
+them."""
 
 
 def everything(spec: SourceSpec) -> Portion:
-    """All rows that a source has now.
+    """All current rows of a source.
 
     Raises: UserError where it cannot be read from its beginning.
     """

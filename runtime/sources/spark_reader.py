@@ -1,8 +1,8 @@
 """Python data sources of Spark as adapters: what `spark.dataSource.register` takes, without Spark.
 
-https://spark.apache.org/docs/latest/api/python/tutorial/sql/python_data_source.html. A reader says up to where it can
-be read and what lies between two offsets, as an adapter does, and is told what was committed. Where it begins, it says
-once: so that is part of each offset here.
+https://spark.apache.org/docs/latest/api/python/tutorial/sql/python_data_source.html. Like an adapter, a reader says up
+to which offset it can be read and which rows lie between two offsets; it is also told what was committed. It says only
+once where it begins, so each offset here contains its initial one.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from mrql.runtime.engine.arrow import arrow_type
 from mrql.runtime.engine.row_format import row_columns
 
 INITIAL, OFFSET = "initial", "offset"
-"""What an offset has: where the reader began, and how far it is."""
+"""The fields of an offset: the initial offset of the reader, and the one that it has reached."""
 
 
 def is_of_spark(found: object) -> bool:
-    """Whether that is a class of readers, or of data sources with such. Who has one has loaded their classes."""
+    """Whether an object is a class of stream readers or data sources of Spark. If it is, their module is loaded."""
     known = _known()
     if known is None or not isinstance(found, type):
         return False
@@ -47,20 +47,20 @@ def _known() -> ModuleType | None:
 
 @attrs.define
 class SparkReader:
-    """A reader as an adapter: rows that come, and never go."""
+    """A reader as an adapter, whose rows are all insertions."""
 
     reader: Any
     spec: SourceSpec
     initial: Any = None
-    """Where it begins, once it was asked."""
+    """The initial offset of the reader, once it was asked for."""
     committed: Any = None
-    """What it was told last."""
+    """The offset that was last committed to the reader."""
 
     @staticmethod
     def of(found: type, spec: SourceSpec) -> SparkReader:
         """The reader of a class: made by its data source, or as `Reader(schema, options)` or with fewer of these.
 
-        Raises: whatever that raises; TypeError where it is made of something else.
+        Raises: whatever that raises; TypeError where the class takes other arguments.
         """
         known, schema, options = _known(), _schema(spec.row), _options(spec.path)
         assert known is not None
@@ -72,15 +72,15 @@ class SparkReader:
 
     @property
     def replays(self) -> bool:
-        """What was committed a reader may forget, as Spark does not ask for it again. One that does nothing then has
-        nothing to forget; any may say itself whether it `replays`."""
+        """The reader's own `replays`, if it has one; otherwise whether its `commit` is the inherited one, which does
+        nothing: a reader may forget what was committed, as Spark does not ask for it again."""
         known = _known()
         assert known is not None
         nothing = (known.DataSourceStreamReader.commit, known.SimpleDataSourceStreamReader.commit)
         return bool(getattr(self.reader, "replays", type(self.reader).commit in nothing))
 
     def latest(self, start: Any, most: int | None) -> Any:
-        """An adapter is asked what comes after an offset when that was committed, so that the reader hears of it."""
+        """An adapter is asked for the rows after an offset once that is committed, so here the reader is told of it."""
         if start is None:
             self.initial = self.reader.initialOffset() if self.initial is None else self.initial
             start = {INITIAL: self.initial, OFFSET: self.initial}
@@ -97,7 +97,7 @@ class SparkReader:
             if end == start and next(iter(rows), None) is not None:
                 raise ValueError("there are rows, and the offset after them is the one before them")
             return end
-        if not inspect.signature(self.reader.latestOffset).parameters:  # as it was before Spark 4.2
+        if not inspect.signature(self.reader.latestOffset).parameters:  # the interface before Spark 4.2
             return self.reader.latestOffset()
         return self.reader.latestOffset(start, self._limit(most))
 
@@ -108,19 +108,20 @@ class SparkReader:
         return isinstance(self.reader, known.SimpleDataSourceStreamReader)
 
     def _limit(self, most: int | None) -> Any:
-        """A reader knows its own kind of limit, or none."""
+        """The limit that the reader is given: its default one, lowered to `most` if it is a number of rows; no limit
+        without `most`."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
         limit = ReadAllAvailable() if most is None else self.reader.getDefaultReadLimit()
         return ReadMaxRows(min(most, limit.max_rows)) if isinstance(limit, ReadMaxRows) and most else limit
 
     def end(self, start: Any) -> None:
-        """A reader that Spark would ask to stop at what is there, as it does for `Trigger.AvailableNow`, does so."""
+        """Prepares a reader that supports it to stop at what is there now, as Spark does for `Trigger.AvailableNow`."""
         if hasattr(self.reader, "prepareForTriggerAvailableNow"):
             self.reader.prepareForTriggerAvailableNow()
 
     def is_at(self, offset: Any, end: None) -> bool:
-        """It is there when it says that nothing is new: what is before what is known to the reader alone."""
+        """False: only the reader can compare offsets, so a run ends when the reader has nothing new."""
         return False
 
     def read(self, start: Any, end: Any) -> Iterator[tuple[Value, int]]:
@@ -145,7 +146,7 @@ class SparkReader:
 
 
 def _made(found: type, schema: Any, options: Any) -> Any:
-    """A reader that is made without a data source: of as much as it takes."""
+    """A reader made without a data source, with as many of the arguments as its class takes."""
     for given in ((schema, options), (options,), ()):
         try:
             inspect.signature(found).bind(*given)
@@ -156,14 +157,14 @@ def _made(found: type, schema: Any, options: Any) -> Any:
 
 
 def _schema(row: Type) -> Any:
-    """The type of the rows as Spark has it."""
+    """The type of the rows as a schema of Spark."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(pa.schema([(name, arrow_type(t)) for name, t in row_columns(row)]))
 
 
 def _options(text: str) -> Any:
-    """What a query tells a source: `path?option=value&option=value`, in which `%3F` is a `?`."""
+    """The options in the text of a query: `path?option=value&option=value`, in which `%3F` is a `?`."""
     from pyspark.sql.datasource import CaseInsensitiveDict
 
     path, _, others = text.partition("?")
@@ -175,7 +176,7 @@ def _options(text: str) -> Any:
 
 
 def _row(row: Any, t: Type) -> Value:
-    """A row of a reader, by the names of its columns or by their places."""
+    """A row of a reader as a value, with its columns found by name or by position."""
     names = [name for name, _ in row_columns(t)]
     if isinstance(t, ty.RecordType | ty.TupleType):
         return _value(row, t)
@@ -184,7 +185,7 @@ def _row(row: Any, t: Type) -> Value:
 
 
 def _value(value: Any, t: Type) -> Value:
-    """A value as Spark takes it of Python. What is none of the type stays what it is, and is refused as that."""
+    """A Python value, converted as Spark does. One that is not of the type is left as it is, and refused later."""
     match t:
         case _ if value is None:
             return None
@@ -213,9 +214,9 @@ def _value(value: Any, t: Type) -> Value:
 
 
 def _parts(row: Any, names: tuple[str, ...] | list[str]) -> list[Any]:
-    """The cells of a row, or of a struct in it, in the order of its columns.
+    """The cells of a row, or of a struct in it, in the order of `names`.
 
-    Raises: TypeError where it has others, or is none.
+    Raises: TypeError where it has other columns, or is not a row.
     """
     if isinstance(row, Mapping):
         found = dict(row)

@@ -1,7 +1,7 @@
-"""What is the same of all tables whose log says, for each version, which files their rows lie in (`VersionedTable`).
+"""The parts shared by all tables whose log says, for each version, which files their rows lie in (`VersionedTable`).
 
-An offset of one is `{"table": …, "version": …}`: what tells the table from another one that takes its place, and the
-version up to which it was read.
+Their offset is `{"table": …, "version": …}`: an id that tells the table from another one in its place, and the version
+up to which it was read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 @contextmanager
 def located(spec: SourceSpec) -> Iterator[None]:
-    """Gives an error the place of the source in the query."""
+    """Adds the place of the source in the query to an error."""
     try:
         yield
     except UserError as error:
@@ -36,7 +36,7 @@ def located(spec: SourceSpec) -> Iterator[None]:
 
 
 def is_offset(offset: object) -> bool:
-    """Whether it is the offset of such a table: its id with a version."""
+    """Whether a value is the offset of such a table: its id and a version."""
     if not isinstance(offset, Mapping) or offset.keys() != {"table", "version"}:
         return False
     return isinstance(offset["table"], str) and type(offset["version"]) is int
@@ -55,7 +55,7 @@ def must_be_the_table(path: Path, start: Offset, now: Offset) -> None:
 def row_of(path: Path, found: Fields) -> ty.RecordType:
     """The type of the rows, without the columns of types that the language does not have.
 
-    Raises: UserError where no other are there.
+    Raises: UserError where no columns are left.
     """
     row = own_type(found)
     if not isinstance(row, ty.RecordType) or not row.fields:
@@ -64,9 +64,9 @@ def row_of(path: Path, found: Fields) -> ty.RecordType:
 
 
 def must_have_columns(spec: SourceSpec, found: Fields, at: str) -> None:
-    """What a version (`at`) has is held against the columns that are asked for, or that were there at first.
+    """Checks the columns of a version (`at`) against those that are asked for, or that were found at first.
 
-    Raises: UserError where a column is not there (any more), or is of a type that does not widen to that.
+    Raises: UserError where a column is not there (any more), or its type does not widen to the one expected.
     """
     if not isinstance(spec.row, ty.RecordType):
         return
@@ -83,26 +83,26 @@ def must_have_columns(spec: SourceSpec, found: Fields, at: str) -> None:
 
 
 def difference(before: Mapping[str, Named], after: Mapping[str, Named]) -> list[tuple[Named, int]]:
-    """The files, by their paths, that are there at one version and not at another, with their weights.
+    """The files that only one of two versions has, compared by path, with their weights.
 
     *Equation*: the rows of a table are those of its files, which are never changed. So this is exact whatever has
-    happened in between; it has rows in it that were only written anew.
+    happened in between; it includes rows that were only rewritten.
     """
     come = [(file, 1) for path, file in after.items() if path not in before]
     return [*come, *((file, -1) for path, file in before.items() if path not in after)]
 
 
 def counts_twice(changed: Iterable[tuple[Named, int]]) -> bool:
-    """Whether the changes of some versions have a file more than once. One that a compaction has removed, which is left
-    out, and that has come again since, would be: then the two versions are compared."""
+    """Whether a file counts more than once in the changes of some versions. This happens if a compaction removed it,
+    which is left out, and it was added again since: then the two versions are compared instead."""
     return any(abs(weight) > 1 for _, weight in changed)
 
 
 def local_place(table: Path, path: str) -> str | None:
-    """Where a file is that a log names by a URI with the scheme `file`, as it is written there; None where it is named
-    by a path.
+    """The path in a URI with the scheme `file`, by which a log names a file, as it is written there; None where it is
+    named by a path.
 
-    Raises: UserError where it is no file of this machine.
+    Raises: UserError where the URI has another scheme: the file is not on this machine.
 
     >>> local_place(Path("/t"), "file:///t/a%20b"), local_place(Path("/t"), "x=1:2/a")
     ('/t/a%20b', None)
@@ -115,8 +115,8 @@ def local_place(table: Path, path: str) -> str | None:
 
 
 def must_be_there(file: Path, table: Path, what: str, kept: str) -> None:
-    """Raises: UserError where a file is gone without which a part of the table, `what`, cannot be read. What it is
-    `kept` by says how long such files stay."""
+    """Raises: UserError where a file is gone that is needed to read a part of the table, `what`. The hint `kept` says
+    how long such files stay."""
     if not file.is_file():
         message = f"{file} is gone, and {what} of {table} cannot be read without it"
         raise UserError(message, hint=kept)

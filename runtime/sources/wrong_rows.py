@@ -1,4 +1,4 @@
-"""Which files have a row that cannot be what it is beside the others: an error says it, so that nobody has to look."""
+"""The files that contain a row that conflicts with other rows, for the hint of the error about it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from mrql.runtime.sources.current_rows import shown_key
 from mrql.runtime.sources.files import read_changes
 
 LOOKED_THROUGH_MAX_BYTES = 64_000_000
-"""Files are read once more for it, in Python: in more than that nobody would wait for the name of one."""
+"""The most bytes that are searched: the files are read once more, in Python, and more would take too long."""
 
 IsMeant: TypeAlias = Callable[[Value, int], bool]
-"""Whether a row of a file, with its weight, is what an error is about."""
+"""Whether an error is about a row of a file with its weight."""
 
 
 @contextmanager
 def naming_files(
     specs: Mapping[str, SourceSpec], read: Callable[[SourceSpec], Iterable[Part]] = files_of_all_directories
 ) -> Iterator[None]:
-    """Gives an error about a row beside others the files that have it, among those that were read: all of a source,
-    unless something else says which."""
+    """Adds to a `WrongRow` error the files that contain the row, among the parts that `read` returns: all files of the
+    source by default."""
     try:
         yield
     except WrongRow as error:
@@ -41,7 +41,7 @@ def naming_files(
 
 
 def _with_files(error: WrongRow, spec: SourceSpec, parts: Iterable[Part]) -> str | None:
-    """The hint of an error, with the files."""
+    """The hint of an error, which names the files."""
     match error:
         case MissingRow(row=row):
             files = _that_have(spec, parts, lambda found, weight: weight < 0 and show_value(found) == row, most=1)
@@ -57,7 +57,7 @@ def _with_files(error: WrongRow, spec: SourceSpec, parts: Iterable[Part]) -> str
 
 
 def _has(spec: SourceSpec, row: Value, key: str, version: str | None) -> bool:
-    """Whether a row has a key and a version, which are given as they are shown; without one, whether it has none."""
+    """Whether a row has a key and a version, given as errors show them; a version of None is a missing one."""
     assert spec.key is not None
     if shown_key(spec.key.of(row)) != key:
         return False
@@ -66,14 +66,14 @@ def _has(spec: SourceSpec, row: Value, key: str, version: str | None) -> bool:
 
 
 def _that_have(spec: SourceSpec, parts: Iterable[Part], is_meant: IsMeant, most: int) -> list[Path]:
-    """The first files with such a row; none where there is too much to read."""
+    """The first files with such a row, at `most` so many; none if there is too much to read."""
     files = [part for part in parts if isinstance(part, Arrived) and part.withdrawn is None]
     try:
         if sum(part.read_from.stat().st_size for part in files) > LOOKED_THROUGH_MAX_BYTES:
             return []
         return [*islice((part.file for part in files if _has_one(spec, part, is_meant)), most)]
     except (UserError, OSError):
-        return []  # the file has gone since, say: the error is said without it
+        return []  # a file has gone since, for example: the error then names none
 
 
 def _has_one(spec: SourceSpec, part: Arrived, is_meant: IsMeant) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -142,11 +142,10 @@ class DurableView:
 
     def close(self) -> None:
         """Frees the states and the static tables that are held, and releases the checkpoint."""
-        try:
+        with ExitStack() as stack:
+            stack.callback(self.commits.close)
+            stack.callback(self.tables.free)
             self.view.close()
-            self.tables.free()
-        finally:
-            self.commits.close()
 
 
 def _versions() -> dict[str, str]:

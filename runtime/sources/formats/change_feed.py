@@ -1,4 +1,4 @@
-"""Files of the change data feed of a table: Parquet, of which a column says whether a row came or went."""
+"""Files of the change data feed of a table: Parquet with a column that says whether a row was inserted or deleted."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mrql.runtime.sources.formats.parquet import IN_ARROW
 
 CHANGE_TYPE = "_change_type"
 WEIGHTS = {"insert": 1, "update_postimage": 1, "update_preimage": -1, "delete": -1}
-"""What stands in that column."""
+"""The values of that column, with the weights of their rows."""
 
 
 def with_change_type(spec: SourceSpec) -> SourceSpec:
-    """A source whose rows have that column as their last one."""
+    """The same source, with that column as the last one of its rows."""
     assert isinstance(spec.row, ty.RecordType)
     return attrs.evolve(spec, row=ty.RecordType((*spec.row.fields, (CHANGE_TYPE, ty.STRING))))
 
@@ -43,7 +43,7 @@ def read_change_feed(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[t
 
 
 def check_change_feed(spec: SourceSpec, file: Path) -> Malformed | None:
-    """What is wrong with a file, if anything is. It may lack columns that are newer, but not that one."""
+    """What is wrong with a file, if anything. It may lack newer columns, but not that one."""
     only = attrs.evolve(spec, row=ty.RecordType(((CHANGE_TYPE, ty.STRING),)), missing_columns=False)
     return check_columns(IN_ARROW, only, file) or check_columns(IN_ARROW, spec, file)
 
@@ -56,4 +56,4 @@ def count_change_feed(spec: SourceSpec, file: Path) -> int:
 CHANGE_FEED = FileFormat(
     "change feed", Records(typed=True), read=read_change_feed, check=check_change_feed, count=count_change_feed
 )
-"""It is in no query: a table with a log says which of its files are such."""
+"""It is never named in a query: the log of a table says which of its files are in it."""

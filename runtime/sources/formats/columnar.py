@@ -1,7 +1,7 @@
-"""Files that know the types of their columns, such as Parquet and ORC, read by Arrow.
+"""Files with typed columns, such as Parquet and ORC, read by Arrow.
 
-A type that is given is checked against each file: its columns must be there, with types that widen to those given. One
-that is found has the columns that any file has, of types that hold the values of all.
+A type that is given is checked against each file: its columns must be there, with types that widen to those given. A
+type that is found has the columns of all files, with types that hold the values of all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignA
 from mrql.runtime.sources.formats.wider_columns import narrowed, wider, wider_row
 
 Opened: TypeAlias = Path | IO[bytes]
-"""What Arrow reads a file by."""
+"""A file as it is passed to Arrow: its path, or an open stream."""
 
 
 @attrs.frozen
@@ -41,12 +41,12 @@ class ArrowReader:
     """How Arrow reads the files of a format."""
 
     called: str
-    """What a file is, with its article."""
+    """The name of the format with its article, for messages."""
     schema: Callable[[Opened], pa.Schema]
     batches: Callable[[Opened, list[str]], Iterator[Any]]
-    """The rows, some at a time, with the columns that are named."""
+    """The rows in batches, with the named columns."""
     rows: Callable[[Opened], int]
-    """How many rows there are."""
+    """The number of rows."""
 
 
 def columnar_format(
@@ -56,7 +56,7 @@ def columnar_format(
     *,
     takes: Iterable[str] = (),
 ) -> FileFormat:
-    """A format of such files, which takes some options that not all of them take."""
+    """A format of such files; `takes` are the options that not all of these formats take."""
 
     def infer(spec: SourceSpec, files: Sequence[Path]) -> Type:
         return infer_columns(columnar, spec, files)
@@ -88,10 +88,10 @@ def columnar_format(
 
 
 def infer_columns(columnar: ArrowReader, spec: SourceSpec, files: Sequence[Path]) -> ty.RecordType:
-    """The type of the rows, read from the ends of all files, without the columns of types that the language does not
-    have. A file that is not of its format is found malformed when its rows are read.
+    """The type of the rows, read from the footers of all files, without the columns of types that the language does not
+    have. A file that is not of the format is found malformed when its rows are read.
 
-    Raises: UserError when no file is of its format, or has other columns; the reason is that of the first one.
+    Raises: UserError when no file has such a type; the reason is that of the first one.
     """
     rows = [*_rows_of(columnar, spec, files)]
     if not rows:
@@ -102,12 +102,12 @@ def infer_columns(columnar: ArrowReader, spec: SourceSpec, files: Sequence[Path]
 
 
 def _rows_of(columnar: ArrowReader, spec: SourceSpec, files: Iterable[Path]) -> Iterator[ty.RecordType]:
-    """The types of the rows of those of some files that have one."""
+    """The types of the rows of some files, without the files that have none."""
     return (row for file in files if not isinstance(row := _row_of(columnar, spec, file), Malformed))
 
 
 def _row_of(columnar: ArrowReader, spec: SourceSpec, file: Path) -> ty.RecordType | Malformed:
-    """The type of the rows of a file, or why there is none."""
+    """The type of the rows of a file, or why it has none."""
     schema = _as_read(columnar, spec, file)
     if isinstance(schema, Malformed):
         return schema
@@ -122,12 +122,12 @@ def _row_of(columnar: ArrowReader, spec: SourceSpec, file: Path) -> ty.RecordTyp
 
 
 def foreign_fields(schema: pa.Schema) -> Fields:
-    """The columns of a schema, to be held against those of a row."""
+    """The columns of a schema, for comparison with those of a row."""
     return Fields(tuple((field.name, _foreign(field.type)) for field in schema))
 
 
 def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malformed | None:
-    """What is wrong with a file, if anything is: that it is not of its format, or does not have the columns."""
+    """What is wrong with a file, if anything: it is not of the format, or its columns do not fit."""
     schema = _as_read(columnar, spec, file)
     if isinstance(schema, Malformed):
         return schema
@@ -153,13 +153,13 @@ def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malfor
 
 
 def _in_the_language(schema: pa.Schema) -> list[str]:
-    """The columns that a type has which is found."""
+    """The columns whose types the language has, which are those of a type that is found."""
     return [field.name for field in schema if own_type(_foreign(field.type)) is not None]
 
 
 def _hint(name: str, wanted: Type, have: Foreign, spec: SourceSpec) -> str | None:
-    """The type that reads a column both as it is asked for and as it was found, if there is one; or what reads it as it
-    was found."""
+    """A hint for a column that does not fit: a type that holds its values and those of the type asked for, or an option
+    by which it is read; None if there is neither."""
     if nanoseconds.are_in(str(have)) and not spec.versioned:
         return nanoseconds.HINT
     found = own_type(have)
@@ -179,7 +179,7 @@ Named = TypeVar("Named")
 def of_one_type(
     columnar: ArrowReader, spec: SourceSpec, files: Iterable[Named], path: Callable[[Named], Path]
 ) -> list[list[Named]]:
-    """Files that are well formed, those together that have the same of the columns, of the same types."""
+    """Well-formed files, grouped by which of the columns of the rows they have, and of which types."""
     alike: dict[tuple[Foreign | None, ...], list[Named]] = {}
     assert isinstance(spec.row, ty.RecordType)
     for file in files:
@@ -192,11 +192,11 @@ def of_one_type(
 
 
 def _foreign(t: pa.DataType) -> Foreign:
-    """A type of Arrow, to be held against one of the language."""
+    """A type of Arrow, for comparison with one of the language."""
     if pa.types.is_struct(t):
         return Fields(tuple((field.name, _foreign(field.type)) for field in t.fields))
     if pa.types.is_dictionary(t):
-        return _foreign(t.value_type)  # how a writer has held them in memory, which the file does not
+        return _foreign(t.value_type)  # the encoding in the memory of the writer, not in the file
     if any(is_list(t) for is_list in (pa.types.is_list, pa.types.is_large_list, *_other_lists())):
         return foreign_types.Sequence(_foreign(t.value_type))
     if pa.types.is_map(t):
@@ -206,12 +206,12 @@ def _foreign(t: pa.DataType) -> Foreign:
 
 
 def _other_lists() -> tuple[Callable[[pa.DataType], bool], ...]:
-    """What tells lists that a writer has held otherwise in memory."""
+    """The tests for lists that their writer held in another layout in memory."""
     return pa.types.is_list_view, pa.types.is_large_list_view, pa.types.is_fixed_size_list
 
 
 def _as_read(columnar: ArrowReader, spec: SourceSpec, file: Path) -> pa.Schema | Malformed:
-    """The columns of a file, of the types that they are read as."""
+    """The columns of a file, with the types that they are read as."""
     schema = file_schema(columnar, file)
     if isinstance(schema, Malformed) or not spec.truncate_timestamps:
         return schema
@@ -219,7 +219,7 @@ def _as_read(columnar: ArrowReader, spec: SourceSpec, file: Path) -> pa.Schema |
 
 
 def file_schema(columnar: ArrowReader, file: Path) -> pa.Schema | Malformed:
-    """The columns of a file, as Arrow has them."""
+    """The columns of a file as a schema of Arrow, or that it is not of the format."""
     try:
         with _opened(file) as stream:
             return columnar.schema(stream)
@@ -231,7 +231,7 @@ def file_schema(columnar: ArrowReader, file: Path) -> pa.Schema | Malformed:
 
 @contextmanager
 def _opened(file: Path) -> Iterator[Opened]:
-    """What Arrow reads a file by: it takes no name that is not UTF-8."""
+    """A file as it is passed to Arrow: as a stream if its name is not UTF-8, which Arrow does not take."""
     if not is_odd(str(file)):
         yield file
         return
@@ -272,9 +272,9 @@ def _single(t: pa.DataType) -> Type | None:
 
 
 def read_columnar(columnar: ArrowReader, spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
-    """The rows of a file; none of one that does not have the columns.
+    """The rows of a file; none if its columns do not fit.
 
-    Raises: UserError where the file ends in the right way and is damaged further up, which is not seen before its rows
+    Raises: UserError where the file has a proper footer and is damaged further up, which is not noticed before its rows
         are read.
     """
     fault = check_columns(columnar, spec, file)
@@ -291,7 +291,7 @@ def read_columnar(columnar: ArrowReader, spec: SourceSpec, file: Path, reject: R
 
 
 def _there(columnar: ArrowReader, spec: SourceSpec, file: Path) -> list[str]:
-    """The columns that are asked for and that a file has, which is well formed: all, unless some may be missing."""
+    """The columns asked for that a well-formed file has: all of them, unless some may be missing."""
     assert isinstance(spec.row, ty.RecordType)
     if not spec.may_lack_columns:
         return list(spec.row.names)
@@ -317,7 +317,7 @@ def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Valu
 
 
 def _undecoded(file: Path, said: str) -> UserError:
-    """The error for rows that Arrow does not decode."""
+    """The error for rows that Arrow cannot decode."""
     if "out of range for nanosecond" in said:
         wrong = "has a timestamp that is not of the years 1678 to 2261"
         return UserError(f"{file} {wrong}", hint="--engine spark reads it")
@@ -325,7 +325,7 @@ def _undecoded(file: Path, said: str) -> UserError:
 
 
 def _record(row: Mapping[str, Any], t: Type) -> Record:
-    """A row; what its file has no column for is missing."""
+    """A row as a record; fields for which the file has no column are missing values."""
     assert isinstance(t, ty.RecordType)
     return Record({name: _value(row.get(name), item) for name, item in t.fields})
 
@@ -336,7 +336,7 @@ def _value(value: Any, t: Type) -> Value:
     match t:
         case ty.RecordType(fields):
             return Record({name: _value(value.get(name), item) for name, item in fields})
-        case ty.TupleType(items):  # a struct, by the places of its fields, or a pair of a map
+        case ty.TupleType(items):  # a struct, by the positions of its fields, or a pair of a map
             parts = value.values() if isinstance(value, Mapping) else value
             return tuple(_value(part, item) for part, item in zip(parts, items, strict=True))
         case ty.BagType(item):
@@ -350,7 +350,7 @@ def _value(value: Any, t: Type) -> Value:
 
 
 def _in_utc(value: Any) -> Value:
-    """A timestamp with a zone is the one of that moment in UTC."""
+    """A value; a timestamp with a time zone is converted to UTC."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
     return value

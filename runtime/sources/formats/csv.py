@@ -1,16 +1,16 @@
-"""CSV: one record a line, or over several lines where a field in quotes has line ends in it (`multiline`).
+"""CSV: one record per line, or over several lines if a quoted field contains line ends (`multiline`).
 
-A field in quotes may hold the delimiter, and a quote that is written twice; one that has something behind its closing
-quote is no field in quotes but a text with them. One that is not closed ends with its line, and is a fault of the
-whole file where records go over lines. Where a sign escapes quotes, both are faults of the record. A field that is
-empty, or one of the null values, and has no quotes is missing. Blanks around a field are not part of it. A line of
-blanks is no record, and one that begins as comments do neither.
+A quoted field may contain the delimiter, and a quote that is written twice. If something follows its closing quote, the
+field is not quoted, and the quotes are part of its text. If it is not closed, it ends with its line; with `multiline`,
+that is a fault of the whole file. With an escape character, both are faults of the record. A field without quotes that
+is empty, or one of the null values, is missing. Blanks around a field are not part of it. Blank lines and comments are
+no records.
 
-A record has as many fields as there are columns. As `line`, which is CSV in the dialect of Apache MRQL, it may have
-more, which are not read. In a file of TPC's (`.tbl`), each record ends with the delimiter: nothing stands behind it.
+A record has as many fields as there are columns. In the format `line`, the dialect of Apache MRQL, it may have more,
+which are not read. In a file of TPC's (`.tbl`), each record ends with the delimiter, and no field follows that.
 
-In a file with a header, columns are found by their names, which are compared as they are written, upper case and lower.
-What is not asked for is not read.
+In a file with a header, columns are found by their names, which are case-sensitive. Columns that are not asked for are
+not read.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ OPEN_QUOTE = '`multiline` reads records that go on in the next line; with `quote
 UNCLEAR_QUOTES = "quotes that are not closed, or that something stands behind"
 
 NO_CHARACTER = "\uffff"
-"""What Spark puts for an empty field without quotes."""
+"""What Spark reads for an empty field without quotes; also set as its quote or escape where there is none."""
 
 
 def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Value, int]]:
-    """The rows of a file, each with 1, or −1 where a tagged file takes it away."""
+    """The rows of a file, each with its weight: 1, or −1 if a tagged file deletes it."""
     fault = check_csv(spec, file)
     if fault is not None:
         reject(fault)
@@ -68,7 +68,7 @@ def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Val
 
 
 def _hint(spec: SourceSpec, place: int, text: str, fields: Fields) -> str | None:
-    """What may have been forgotten to say of the source of a malformed record, which so many stand before."""
+    """The hint for a malformed record, with `place` records before it: an option that the source may lack."""
     if place == 0 and not spec.header and are_names(fields):
         return HEADER
     if not spec.multiline and Dialect.of(spec).split(text)[1] is not None:
@@ -77,7 +77,7 @@ def _hint(spec: SourceSpec, place: int, text: str, fields: Fields) -> str | None
 
 
 def _type_hint(spec: SourceSpec, error: UnfitField) -> str | None:
-    """The type that reads a field which came after those that the type of its column was found in."""
+    """The hint for a field that does not fit the type found in the first rows: a type that does."""
     known = dict(spec.row.fields) if spec.found and isinstance(spec.row, ty.RecordType) else {}
     if known.get(error.column, ty.STRING) == ty.STRING:
         return None
@@ -88,7 +88,7 @@ def _type_hint(spec: SourceSpec, error: UnfitField) -> str | None:
 
 
 SHOWN_COLUMNS = 6
-"""So many columns are shown of a type; of more, the one that is meant."""
+"""The most columns of a type that a hint shows in full; of a larger type it shows the column in question."""
 
 
 def count_csv(spec: SourceSpec, file: Path) -> int:
@@ -102,10 +102,10 @@ def count_csv(spec: SourceSpec, file: Path) -> int:
 
 
 def check_csv(spec: SourceSpec, file: Path) -> Malformed | None:
-    """What is wrong with a file as a whole: a quote that is never closed, or is where none can be, if records go over
-    lines; or a header without the columns.
+    """What is wrong with a file as a whole, if anything: with `multiline`, a quote that is never closed or is where
+    none can be; a header without the columns; where Spark decodes the file, text that is not UTF-8, or has U+FFFF.
 
-    All that stands behind such a quote is in quotes, and it cannot be told where the record was meant to end.
+    All that follows such a quote is quoted, so it is unknown where the record was meant to end.
     """
     if is_read_as_utf8(spec, file):
         for number, line in fed_lines(file) if spec.multiline else lines(file):
@@ -124,8 +124,8 @@ def check_csv(spec: SourceSpec, file: Path) -> Malformed | None:
 
 
 def is_read_as_utf8(spec: SourceSpec, file: Path) -> bool:
-    """Whether Spark decodes a file, and puts U+FFFD for what is not UTF-8, where it takes others byte by byte: one over
-    lines that begins with a byte order mark, and one whose delimiter is several bytes."""
+    """Whether Spark decodes a file as UTF-8, with U+FFFD for invalid bytes, and does not read it byte by byte: a
+    `multiline` file that begins with a byte order mark, or one whose delimiter is not ASCII."""
     return not spec.delimiter.isascii() or (spec.multiline and is_marked(file))
 
 
@@ -164,7 +164,7 @@ def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
 
 
 def columns_of(spec: SourceSpec, file: Path) -> tuple[Column, ...] | Malformed:
-    """What the fields of a record of a file are, or what is wrong with its header. What is not read has no type."""
+    """The columns of a file's records, or what is wrong with its header. Columns that are not read have no type."""
     header = next(all_records(spec, file), None) if spec.header else None
     if header is None:
         return spec.columns
@@ -184,14 +184,14 @@ def columns_of(spec: SourceSpec, file: Path) -> tuple[Column, ...] | Malformed:
 
 
 SURPLUS = Column("", None)
-"""A field that no column is for."""
+"""Stands for a field without a column."""
 
 
 def behind(spec: SourceSpec, columns: Sequence[Column], file: Path) -> tuple[Column, ...]:
-    """What stands behind the columns of a file.
+    """The surplus fields after the columns of a file.
 
-    Where surplus fields are not read, as many as the first record has; otherwise nothing, or the empty field behind the
-    last delimiter, if each record ends with it and the first has a field more than there are columns.
+    With `surplus`, as many as the first record has; otherwise none, or the empty field after the last delimiter, if
+    each record ends with it and the first has one field more than there are columns.
     """
     _, _, first = next(records(spec, file), (0, "", ()))
     more = len(first) - len(columns) - int(spec.tagged)
@@ -210,14 +210,14 @@ def _is_ended(text: str, dialect: Dialect) -> bool:
 
 
 def _record_texts(spec: SourceSpec, file: Path) -> Iterator[str]:
-    """The records of a file as they are written, which are its lines if none goes over several."""
+    """The texts of the records of a file: its lines, unless records may go over several."""
     if spec.multiline:
         return (text for _, text, _ in records(spec, file))
     return islice(_record_lines(spec, file), int(spec.header), None)
 
 
 def _record_lines(spec: SourceSpec, file: Path) -> Iterator[str]:
-    """The lines of a file that are records, the header too."""
+    """The lines of a file that are records, including the header."""
     return (text for _, line in lines(file) if not is_no_record(spec, text := decoded_exactly(line)))
 
 
@@ -238,18 +238,18 @@ ONLY_MISSING = "a row whose only value is missing has no line in a csv file; `du
 
 
 def encode_csv(output: Output, answer: Value) -> bytes:
-    """A part file: the cells of a row a line, texts and the base64 of bytes in quotes.
+    """A part file: one line per row, with strings and the base64 of bytes in quotes.
 
-    Raises: UserError where there is no line for a row.
+    Raises: UserError where a row cannot be written as a line.
     """
     lines = (_csv_line([*row_cells(row, output.item), *weight], output.span) for row, weight in output.rows(answer))
     return "".join(line + "\n" for line in lines).encode()
 
 
 def _csv_line(cells: Iterable[Value], span: Span | None) -> str:
-    """A row of a csv file.
+    """A row as a line of a csv file.
 
-    Raises: UserError where there is no line for it.
+    Raises: UserError where it cannot be written as a line.
     """
     fields = [_field(value) for value in cells]
     if fields == [""]:
@@ -297,4 +297,4 @@ CSV = FileFormat(
 )
 
 LINE = attrs.evolve(CSV, surplus=True)
-"""CSV as queries of Apache MRQL have it."""
+"""CSV in the dialect of Apache MRQL."""

@@ -1,4 +1,4 @@
-"""The records of CSV, and their fields: what is in quotes, and which lines belong together."""
+"""The records of CSV and their fields: quotes, and records over several lines."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mrql.algebra.values.xml_elements import BLANKS
 from mrql.runtime.files.compression import decoded_exactly, fed_lines, lines, opened
 
 Fields = Sequence[tuple[str, bool]]
-"""The fields of a record, each with whether it was in quotes: an empty one in quotes is a string."""
+"""The fields of a record, each with whether it was quoted: an empty quoted field is a string, and not missing."""
 
 
 @attrs.frozen
 class Dialect:
-    """What tells the fields of a record apart. Its patterns mean the same in Python and in Java."""
+    """How a record is split into fields. The patterns mean the same in Python and in Java."""
 
     delimiter: str
     quote: str = '"'
-    """What stands around a field in quotes; nothing where there are none."""
+    """The quote character; empty if no fields are quoted."""
     escape: str = ""
-    """What makes a quote, or itself, part of a field in quotes; nothing where a quote is written twice for that."""
+    """The character that escapes a quote, or itself, in a quoted field; empty if a quote is written twice instead."""
 
     @staticmethod
     def of(spec: SourceSpec) -> Dialect:
@@ -33,12 +33,12 @@ class Dialect:
 
     @cached_property
     def blanks(self) -> str:
-        """What is taken away around a field; a blank that separates fields is none."""
+        """The blanks stripped around a field, without one that is the delimiter; none if that is a space."""
         return BLANKS.replace(self.delimiter, "") if self.delimiter != " " else ""
 
     @cached_property
     def blank(self) -> str:
-        """A pattern of any number of these."""
+        """A pattern of any number of these blanks."""
         return f"[{''.join(map(_code, self.blanks))}]*+" if self.blanks else ""
 
     @cached_property
@@ -53,7 +53,7 @@ class Dialect:
 
     @cached_property
     def inside(self) -> str:
-        """A pattern of what is in quotes, without them."""
+        """A pattern of the content of a quoted field, without the quotes."""
         quote, escape = _code(self.quote), _code(self.escape) if self.escape else ""
         pair = rf"{escape}[\s\S]" if escape else quote * 2
         return f"[^{quote}{escape}]*+(?:{pair}[^{quote}{escape}]*+)*+"
@@ -75,7 +75,7 @@ class Dialect:
 
     @cached_property
     def _inside(self) -> re.Pattern[str]:
-        """What is in quotes, as far as a text has it: the sign that escapes may be the last one of a line."""
+        """The content of a quoted field, as far as a text has it: the escape may be the last character of a line."""
         return re.compile(self.inside + (rf"(?:{_code(self.escape)}\Z)?+" if self.escape else ""))
 
     @cached_property
@@ -90,16 +90,16 @@ class Dialect:
         return self.quote != "" and self.quote in text
 
     def stays_open(self, line: str) -> bool:
-        """Whether a field in quotes does not end in a line."""
+        """Whether a quoted field that is open before a line does not end in it."""
         return self._inside.fullmatch(line) is not None
 
     def is_well_formed(self, record: str) -> bool:
-        """Whether it is clear what a record is: with a sign that escapes, quotes are closed, and nothing stands behind
-        them. Where a quote is written twice, such a field is a text that has quotes in it."""
+        """Whether the quotes of a record are clear: with an escape character they must be closed, with nothing after
+        them. Where a quote is written twice they always are: such a field is a text with quotes in it."""
         return not self.escape or self._record.fullmatch(record) is not None
 
     def split(self, text: str) -> tuple[list[tuple[str, bool]], int | None]:
-        """The fields of a record, and where the last one begins if it is in quotes that are not closed.
+        """The fields of a record, and where the last one begins if its quotes are not closed.
 
         >>> Dialect(",").split('1, "a ""b"" , c" ,,""')
         ([('1', False), ('a "b" , c', True), ('', False), ('', True)], None)
@@ -131,17 +131,17 @@ class Dialect:
         return len(text) if found < 0 else found
 
     def _quoted(self, text: str, start: int) -> tuple[int, str, bool, bool]:
-        """A field that begins with a quote: where it ends, what is in it, whether that is in quotes, and whether they
+        """A field that begins with a quote: where it ends, its content, whether it is quoted, and whether the quotes
         are closed.
 
-        With something else behind the closing quote, the quotes are part of the text; of one that was written twice
-        before that, one is.
+        If something else follows the closing quote, the quotes are part of the text; one that is written twice before
+        that counts once.
         """
         content = self._inside.match(text, start + 1)
         assert content is not None
         inside, at = self._unescaped(content[0]), content.end()
         if at == len(text):
-            # Spark takes a quote with nothing behind it for the text of the field.
+            # Spark takes a quote with nothing after it for the text of the field.
             return at, inside or self.quote, True, False
         end = at + 1
         while end < len(text) and text[end] in self.blanks:
@@ -158,7 +158,7 @@ class Dialect:
 
 
 def records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields]]:
-    """The records of a file: the number of the first line, the text, the fields."""
+    """The records of a file, without the header: the number of the first line, the text, the fields."""
     header = spec.header
     for number, text, fields, _ in all_records(spec, file):
         if not header:
@@ -167,7 +167,7 @@ def records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields]]:
 
 
 def all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields, bool]]:
-    """The records, the header too, and of each whether its last quote is closed."""
+    """The records of a file, including the header, each also with whether its last quote is closed."""
     dialect = Dialect.of(spec)
     waiting: list[str] = []
     open_field: list[str] = []
@@ -182,7 +182,7 @@ def all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields
         open_field.append(text)
         if len(waiting) > 1 and dialect.stays_open(text):
             continue
-        # Only the field that was open is looked at again, so that a record of many lines takes no longer than its size.
+        # Only the open field is split again, so that the time for a record of many lines is proportional to its size.
         piece = "\n".join(open_field)
         fields, opened_at = dialect.split(piece)
         if opened_at is None or not spec.multiline:
@@ -196,7 +196,7 @@ def all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields
 
 
 def is_no_record(spec: SourceSpec, line: str) -> bool:
-    """Whether a line between records is none: one of blanks, or a comment."""
+    """Whether a line between records is not one: it is blank, or a comment."""
     return not line.strip(BLANKS) or (spec.texts.comment is not None and line.startswith(spec.texts.comment))
 
 
@@ -204,7 +204,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def may_end_in_blanks(spec: SourceSpec, file: Path) -> bool:
-    """Whether a file has quotes, and behind the first of them a line that ends in a delimiter and blanks."""
+    """Whether a file has quotes, and after the first of them a line that ends in a delimiter and blanks."""
     dialect = Dialect.of(spec)
     if not dialect.quote or not dialect.blanks:
         return False
@@ -219,11 +219,11 @@ def may_end_in_blanks(spec: SourceSpec, file: Path) -> bool:
             has_quotes = has_quotes or quote in chunk
             if has_quotes and b" \n" in (searched := chunk.translate(alike)) and found.search(searched):
                 return True
-            # What may go on in the next one: blanks, and a delimiter before them.
+            # Blanks, and a delimiter before them, may continue in the next chunk.
             left = chunk[max(0, len(chunk.rstrip(blanks)) - len(delimiter)) :]
     return has_quotes and found.fullmatch(left.translate(alike) + b"\n") is not None
 
 
 def _code(character: str) -> str:
-    """A character in a pattern."""
+    """A character, as it is written in a pattern."""
     return f"\\x{ord(character):02x}" if character.isascii() else character

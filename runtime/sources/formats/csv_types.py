@@ -1,7 +1,7 @@
-"""Of which types the columns of CSV are, by the fields of the first records, and what they are called.
+"""The names and types of CSV columns, found in the first records.
 
-A type is taken where nothing of a field is lost by it: `007` stays a text, and so does a number of more digits than a
-`long` has. A column without values is of texts.
+A type is chosen only if no field loses anything by it: `007` stays a string, and so does a whole number that no `long`
+holds. A column without values is of type string.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DOUBLE_MAX_DIGITS = 17
 def column_types(
     records: Iterable[Sequence[tuple[str, bool]]], names: Sequence[str], options: TextOptions = AS_USUAL
 ) -> list[Type]:
-    """The types of columns of such names, by records of as many fields or more; an empty field in quotes is a text.
+    """The types of the columns with these names, found in records; an empty quoted field is a string.
 
     >>> rows = [[("1", False), ("2024-01-01", False), ("", False)], [("2.5", True), ("", False), ("", False)]]
     >>> [str(t) for t in column_types(rows, ["a", "b", "c"])]
@@ -51,7 +51,7 @@ def column_types(
 
 
 def wider_type(known: Type, field: str, column: str, options: TextOptions) -> Type:
-    """The type of a column of a type that a field does not fit.
+    """The type of a column, widened from a known one that a field does not fit.
 
     >>> print(wider_type(ty.LONG, "0.5", "a", AS_USUAL), wider_type(ty.LONG, "x", "a", AS_USUAL))
     double string
@@ -61,7 +61,7 @@ def wider_type(known: Type, field: str, column: str, options: TextOptions) -> Ty
 
 
 def joined_column(a: Type, b: Type, options: TextOptions, column: str) -> Type:
-    """The type of the fields of both; where a pattern is given, a date is not written as a timestamp is."""
+    """The type that holds the fields of both; with a pattern, that of dates and timestamps together is string."""
     has_pattern = any(options.time_format(t, column) is not None for t in (ty.DATE, ty.TIMESTAMP))
     if has_pattern and {a, b} == {ty.DATE, ty.TIMESTAMP}:
         return ty.STRING
@@ -91,7 +91,7 @@ def field_type(field: str, options: TextOptions = AS_USUAL, column: str = "") ->
 
 
 def _number_in(field: str, options: TextOptions) -> str:
-    """A field as a number would be written without a locale; empty where it is none."""
+    """A field, rewritten as a number without a locale; empty if it is not a number of the locale."""
     if options.numbers is None or field in _NAMED:
         return field
     return options.numbers.canonical(field) or ""
@@ -116,14 +116,14 @@ def _is_value(field: str, t: Type) -> bool:
 # --- rows ---------------------------------------------------------------------------------------
 
 SAMPLE_ROWS = 1000
-"""How many records the types are taken from where none are given."""
+"""The most records that types are found in, unless the source says another number."""
 SAMPLE_CHARACTERS = 1_000_000
 
 
 def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
-    """The type of the rows, by the first records: a record of the names that the first header has, else `_1`, `_2`, ….
+    """The type of the rows, found in the first records: a record with the first header's names, else `_1`, `_2`, ….
 
-    Raises: UserError where that header has a name twice, one that is no text in UTF-8, or none.
+    Raises: UserError where that header has a name twice, one that is not UTF-8, or no names.
     """
     sample = _sample(spec, files)
     if spec.header:
@@ -155,15 +155,15 @@ def are_names(fields: Fields) -> bool:
 
 
 def _hides_types(own: Sequence[Fields], names: Sequence[str], types: Sequence[Type], spec: SourceSpec) -> bool:
-    """Whether the columns are texts because of the first record, whose fields look like names."""
+    """Whether all columns are strings only because of the first record, whose fields look like names."""
     if {*types} != {ty.STRING} or len(own) < 2 or not are_names(own[0]):
         return False
     return {*column_types(own[1:], names, spec.texts)} != {ty.STRING}
 
 
 def _sample(spec: SourceSpec, files: Sequence[Path]) -> list[tuple[Path, list[Fields]]]:
-    """The fields of the first records of some files, without tags: of as many as is said, else of those of the first
-    characters."""
+    """The fields of the first records of some files, without tags: of `spec.sample` records, or else of at most
+    `SAMPLE_ROWS` records in about `SAMPLE_CHARACTERS` characters."""
     most, size_of_all = (SAMPLE_ROWS, SAMPLE_CHARACTERS) if spec.sample is None else (spec.sample, None)
     found: list[tuple[Path, list[Fields]]] = []
     rows = size = 0
@@ -178,8 +178,8 @@ def _sample(spec: SourceSpec, files: Sequence[Path]) -> list[tuple[Path, list[Fi
 
 
 def _columns_in(sample: Sequence[tuple[Path, Sequence[Fields]]]) -> int:
-    """How many columns there are where no header says it: as many as the first record has fields, without the empty one
-    behind a delimiter that all records end with."""
+    """The number of columns in files without a header: that of the fields of the first record, without the empty one
+    after a delimiter that ends all records."""
     _, records = sample[0]
     count = len(records[0])
     ended = count > 1 and all(fields[-1:] == [("", False)] for _, some in sample for fields in some)
@@ -187,7 +187,7 @@ def _columns_in(sample: Sequence[tuple[Path, Sequence[Fields]]]) -> int:
 
 
 def _header(spec: SourceSpec, file: Path) -> list[str] | None:
-    """The names that a file has for its columns; None in one that is empty, or where there is no header."""
+    """The names of the columns in the header of a file; None if it is empty, or has no header."""
     header = next(all_records(spec, file), None) if spec.header else None
     if header is None:
         return None
@@ -195,7 +195,7 @@ def _header(spec: SourceSpec, file: Path) -> list[str] | None:
 
 
 def _usable(file: Path, names: list[str], spec: SourceSpec) -> list[str]:
-    """Raises: UserError where a name is there twice, is no text in UTF-8, or all are empty."""
+    """Raises: UserError where a name occurs twice or is not UTF-8, or all are empty."""
     if odd := [name for name in names if is_odd(name)]:
         hint = "write the file in UTF-8; type(<…>) reads the columns that it names, and no others"
         raise UserError(f"the header of {file} is {NOT_UTF8}: {shown(odd[0])}", spec.span, hint)
@@ -208,7 +208,7 @@ def _usable(file: Path, names: list[str], spec: SourceSpec) -> list[str]:
 
 
 def _by_name(own: Sequence[str] | None, names: Sequence[str], records: Iterable[Fields]) -> Iterator[Fields]:
-    """Records with their fields in the order of the names; one that is not there has no value."""
+    """Records with their fields in the order of `names`; a column that is not there has no value."""
     if own is None or own == names:
         yield from records
         return

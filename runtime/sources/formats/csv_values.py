@@ -1,4 +1,4 @@
-"""The fields of CSV as values of the types of their columns."""
+"""CSV fields as values of the types of their columns."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
 _HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?")
 _AS_EVER = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*")
-"""What is a date as it is written where no pattern says how, or one that there is not."""
+"""A text written as dates are without a pattern, even if there is no such date."""
 _PATTERNED = re.compile(r".*[0-9][^0-9]+[0-9].*|[0-9]{8}")
-"""What may be a date by some pattern."""
+"""A text that may be a date in some pattern."""
 PATTERNS = {ty.DATE: 'dateFormat("dd.MM.yyyy")', ty.TIMESTAMP: 'timestampFormat("dd.MM.yyyy HH:mm")'}
 """An example of the option that says how dates are written."""
 NAMED = {"NaN": math.nan, "Inf": math.inf, "-Inf": -math.inf}
 NAMED |= {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf, "+NaN": math.nan, "-NaN": math.nan}
-"""What is no number, or none that is finite."""
+"""The texts of NaN and of the infinities."""
 
 
 class UnfitField(ValueError):
-    """A field that is no value of its column's type, with what may have been forgotten to say of the source."""
+    """A field that is not a value of its column's type, with a hint at an option that the source may lack."""
 
     def __init__(self, reason: str, hint: str | None, field: str, column: str) -> None:
         super().__init__(reason)
@@ -48,7 +48,7 @@ def is_missing(field: str, options: TextOptions) -> bool:
 def value_of(field: str, t: Type, column: str, options: TextOptions = AS_USUAL) -> Value:
     """A field as a value of its column's type.
 
-    Raises: UnfitField where it is none.
+    Raises: UnfitField where it is not one.
     """
     if t == ty.STRING:
         if is_odd(field):
@@ -73,7 +73,7 @@ def value_of(field: str, t: Type, column: str, options: TextOptions = AS_USUAL) 
 
 
 def _time_hint(field: str, t: Type, column: str, options: TextOptions) -> str | None:
-    """The hint for a date, or a timestamp, that is written in another way than dates are without a pattern."""
+    """The hint for a date or timestamp that is not written as without a pattern, and may need one."""
     if t not in PATTERNS or options.time_pattern(t, column) is not None:
         return None
     if _AS_EVER.fullmatch(field) or not _PATTERNED.fullmatch(field):
@@ -82,7 +82,7 @@ def _time_hint(field: str, t: Type, column: str, options: TextOptions) -> str | 
 
 
 def _number_of(field: str, t: Type) -> Value:
-    """A number, None where it is none of its type."""
+    """A field as a number; None if it is not one of type `t`."""
     if t in INT_RANGES and _INTEGER.fullmatch(field):
         low, high = INT_RANGES[t]
         return int(field) if len(field.lstrip("+-0")) < 30 and low <= int(field) <= high else None
@@ -94,7 +94,7 @@ def _number_of(field: str, t: Type) -> Value:
 
 
 def _local_number_of(field: str, t: Type, locale: NumberLocale) -> Value:
-    """A number as it is written in a locale; what is not one is written as ever."""
+    """A field as a number written in a locale; NaN and infinities are written as without one."""
     written = locale.canonical(field)
     if written is not None:
         return _number_of(written, t)
@@ -102,7 +102,7 @@ def _local_number_of(field: str, t: Type, locale: NumberLocale) -> Value:
 
 
 def _from_hexadecimal(field: str, t: Type) -> float:
-    """As Java has it: what is too large is infinite. A letter behind the exponent says nothing."""
+    """A hexadecimal number, as Java reads it: one too large is infinite. A letter after the exponent is ignored."""
     digits = field.rstrip("dDfF")
     try:
         double = float.fromhex(digits)

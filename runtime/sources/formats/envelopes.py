@@ -1,8 +1,8 @@
-"""The envelopes in which changes come, and the rows that a change brings and takes away.
+"""The envelopes in which changes come, and the rows that a change inserts and deletes.
 
-Debezium: https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events; what of its
-metadata a row may have is called as its transformation `ExtractNewRecordState` calls it. What that makes of a change is
-flat: https://debezium.io/documentation/reference/stable/transformations/event-flattening.html. Delta Lake:
+Debezium: https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events; the metadata
+that a row may have is named as by its transformation `ExtractNewRecordState`. The flat envelopes are the output of that
+transformation: https://debezium.io/documentation/reference/stable/transformations/event-flattening.html. Delta Lake:
 https://docs.delta.io/latest/delta-change-data-feed.html.
 """
 
@@ -61,13 +61,13 @@ DEBEZIUM_FLAT_OP = Envelope(
 )
 
 ENVELOPES = {envelope.name: envelope for envelope in (DEBEZIUM, DELTA, DEBEZIUM_FLAT, DEBEZIUM_FLAT_OP)}
-"""By what a query calls them."""
+"""All envelopes, by their names in a query."""
 
 
 def changes_of(change: Value, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
-    """What goes and what comes with a change.
+    """The rows that a change deletes and inserts, with their weights.
 
-    Raises: ValueError where it says what is none, or lacks a row.
+    Raises: ValueError where it is of no known kind, or lacks a row.
     """
     envelope = spec.changes
     assert envelope is not None
@@ -86,14 +86,14 @@ def changes_of(change: Value, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
 
 
 def unknown_change(said: str | None, envelope: Envelope) -> str:
-    """What is wrong with a change of no kind that there is."""
+    """The message for a change of no known kind."""
     known = ", ".join(sorted(envelope.known))
     found = "missing" if said is None else f'"{said}"'
     return f"`{envelope.op}` is {found}, and none of {known}"
 
 
 def _row(row: Record, change: Record, spec: SourceSpec) -> Record:
-    """A row with what of the change is asked for in it."""
+    """A row, with the metadata of the change that its type asks for."""
     envelope = spec.changes
     assert envelope is not None
     assert isinstance(spec.row, ty.RecordType)

@@ -1,8 +1,7 @@
-"""Types of others, those of Parquet, of ORC and of Spark, held against a type of the language, part by part.
+"""Foreign types, such as those of Parquet, ORC and Spark, compared with a type of the language, part by part.
 
-The fields of a struct are found by their names for a record, whatever their order, and by their places for a tuple;
-those that are not asked for are left out. A name differs from one that is written in another case. A map is the bag of
-its pairs.
+The fields of a struct are found by name for a record, in any order, and by position for a tuple; those that are not
+asked for are left out. Names are case-sensitive. A map is the bag of its pairs.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from mrql.algebra.types import Type
 
 @attrs.frozen
 class ForeignAtom:
-    """A type without parts that the language knows; `text` is what it is called where it comes from, `types` are
-    those that its values are of, the first where none is asked for. They may be widened."""
+    """A type without parts that the language knows; `text` is its name where it comes from, `types` are the types that
+    its values can be read as, the first of them if none is asked for. They may be widened."""
 
     text: str
     types: tuple[Type, ...] = ()
@@ -67,7 +66,7 @@ Foreign: TypeAlias = ForeignAtom | Sequence | Fields | Pairs
 
 @attrs.frozen
 class Misfit:
-    """The first part that does not fit: its place, from the column on, and what is wrong with it."""
+    """The first part of a column that does not fit: its path, which begins with the column, and what is wrong."""
 
     place: str
     wrong: str
@@ -78,8 +77,8 @@ class Misfit:
 
 
 def misfit(found: Foreign, wanted: Type, column: str, *, may_lack_fields: bool = False) -> Misfit | None:
-    """What keeps a column from being read as a type, if anything does. Structs may lack fields of a record, at any
-    depth, where that is said: their values are missing.
+    """Why a column cannot be read as a type; None if it can. With `may_lack_fields`, structs may lack fields of a
+    record at any depth: their values are missing.
 
     >>> swapped = Fields((("Y", ForeignAtom("int", (ty.INT,))), ("X", ForeignAtom("map<int,int>"))))
     >>> misfit(Sequence(swapped), ty.ListType(ty.RecordType((("Y", ty.LONG),))), "A") is None
@@ -112,7 +111,7 @@ def _misfit(found: Foreign, wanted: Type, at: str, *, inside: bool, may_lack: bo
 
 def _is_read_as(found: ForeignAtom, wanted: Type) -> bool:
     exact = [t for t in found.types if isinstance(t, ty.DecimalType)]
-    # A decimal that may be read as another number, too, is no other decimal by that.
+    # A decimal may also be read as other numbers, but as a decimal only by its own type.
     types = exact if exact and isinstance(wanted, ty.DecimalType) else found.types
     return any(ty.fits(t, wanted) for t in types)
 
@@ -130,7 +129,7 @@ def _wrong_fields(found: Fields, wanted: ty.TupleType | ty.RecordType, *, may_la
 
 
 def twice(names: Iterable[str]) -> str | None:
-    """The first name that is there twice.
+    """The first name that occurs more than once.
 
     >>> twice(["a", "A", "b", "A"])
     'A'
@@ -139,9 +138,9 @@ def twice(names: Iterable[str]) -> str | None:
 
 
 def own_type(found: Foreign) -> Type | None:
-    """The type that values have of which none is asked for; None where the language has none.
+    """The type that values are read as if none is asked for; None if the language has none.
 
-    A record lacks the fields of such types, and says so (`RecordType.left_out`).
+    A record leaves out the fields of such types, and lists them (`RecordType.left_out`).
 
     >>> row = own_type(Fields((("a", ForeignAtom("int", (ty.INT,))), ("b", Sequence(ForeignAtom("binary"))))))
     >>> print(row, row.left_out)
@@ -161,7 +160,7 @@ def own_type(found: Foreign) -> Type | None:
 
 
 def _own_record(found: Fields) -> ty.RecordType | None:
-    """A record that would have a field twice, or none at all of those that are there, is of no type."""
+    """The type of a struct as a record; None if it has a field twice, or none of its fields has a type."""
     if twice(found.names):
         return None
     typed = [(name, own_type(item)) for name, item in found.fields]
@@ -173,8 +172,7 @@ def _own_record(found: Fields) -> ty.RecordType | None:
 
 
 def asked_for(found: Fields, wanted: ty.TupleType | ty.RecordType) -> list[tuple[str, Foreign, Type]]:
-    """The fields that a type asks for and that are there, with the types that they have and those that they are to
-    have."""
+    """The fields that a type asks for and that are there, each with the type that it has and the one asked for."""
     if isinstance(wanted, ty.TupleType):
         return [(name, have, t) for (name, have), t in zip(found.fields, wanted.items, strict=True)]
     have = dict(found.fields)

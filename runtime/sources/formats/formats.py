@@ -1,4 +1,4 @@
-"""The formats of files, by what a query calls them."""
+"""The formats of files, by their names in a query."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ FORMATS: dict[str, FileFormat] = {
 
 
 def answer_formats() -> dict[str, FileFormat]:
-    """Those that answers are written in, first the one that takes values of all types."""
+    """The formats that answers are written in; the first takes values of all types."""
     return {JSON.name: JSON, **{format.name: format for format in FORMATS.values() if format.encode is not None}}

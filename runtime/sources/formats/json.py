@@ -1,8 +1,8 @@
-"""JSON: one value a line, or one document a file (`multiline`), and what type the rows have where none is given.
+"""JSON: one value per line, or one document per file (`multiline`), and the type of the rows if none is given.
 
-A line is JSON as the standard has it: no comments, no single quotes, no NaN, no key twice, nothing behind the value. A
-document is an array, whose elements are the rows, or an object, which is one. One that is no JSON is malformed as a
-whole; an element that does not fit is a malformed row, of the line that it begins in.
+A line is standard JSON: no comments, no single quotes, no NaN, no key twice, nothing after the value. A document is an
+array, whose elements are the rows, or an object, which is one row. One that is not JSON is malformed as a whole; an
+element that does not fit is a malformed row, reported with the line that it begins in.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mrql.runtime.sources.formats.file_format import IS_NEW, FileFormat, count_l
 from mrql.runtime.sources.formats.json_types import joined_types, type_of, widened_by, with_any_for_nulls
 
 SAMPLE_ROWS = 1000
-"""How many rows the type is taken from where none is given."""
+"""The most rows that a type is found in, unless the source says another number."""
 SAMPLE_BYTES = 1_000_000
 
 
@@ -57,12 +57,12 @@ def read_json(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Va
 
 
 class NewField(ValueError):
-    """A field that is none of the rows, where there is to be none."""
+    """A field that the rows do not have, where new fields are refused."""
 
 
 def _row_hint(error: ValueError) -> str | None:
-    """The hint for a field that is none of the rows, and for a text that is no date, or no timestamp, where no pattern
-    says how they are written."""
+    """The hint for a new field, and for a text that is not a date or timestamp where no pattern says how those are
+    written."""
     match error:
         case NewField():
             return IS_NEW
@@ -76,7 +76,7 @@ def _row_hint(error: ValueError) -> str | None:
 
 
 _OPENED = ("[", "{", "[{")
-"""What the first line of a document is that is written for people."""
+"""The first line of a document that is formatted for people."""
 OF_A_DOCUMENT = "`multiline` reads files that are one document each"
 
 
@@ -102,23 +102,23 @@ def count_json(spec: SourceSpec, file: Path) -> int:
 
 
 def check_json(spec: SourceSpec, file: Path) -> Malformed | None:
-    """What is wrong with a document."""
+    """What is wrong with a document, if anything."""
     document = document_in(file) if spec.multiline else None
     return document if isinstance(document, Malformed) else None
 
 
 def _rows_of(value: Json, spec: SourceSpec) -> Sequence[tuple[Value, int]]:
-    """The row that a value is, or what comes and goes by one that is a change, each with its weight.
+    """The row that a value is, or the rows that a change inserts and deletes, each with its weight.
 
-    Raises: ValueError where it is neither.
+    Raises: ValueError where the value is neither.
     """
     return [(_as_row(value, spec.row, spec), 1)] if spec.changes is None else [*_changes_of(value, spec)]
 
 
 def _changes_of(value: Json, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
-    """What a change brings and takes away; null is none, as Debezium writes it behind a deletion.
+    """The rows that a change inserts and deletes; none for a null, which Debezium writes after a deletion.
 
-    Raises: ValueError where it is no change.
+    Raises: ValueError where it is not a change.
     """
     envelope = spec.changes
     assert envelope is not None
@@ -130,7 +130,7 @@ def _changes_of(value: Json, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
 
 
 def _json_of(line: bytes) -> Json:
-    """Raises: ValueError where a line is no JSON."""
+    """Raises: ValueError where a line is not JSON."""
     try:
         return read(line.decode("utf-8"))
     except UnicodeDecodeError:
@@ -139,9 +139,9 @@ def _json_of(line: bytes) -> Json:
 
 @deep
 def _as_row(value: Json, t: Type, spec: SourceSpec) -> Value:
-    """A value as one of the row type.
+    """A JSON value as a value of type `t`.
 
-    Raises: ValueError where it is none.
+    Raises: ValueError where it is not one.
     """
     if value is None and t != ty.ANY:
         raise ValueError(f"null is not a value of type {t}")
@@ -155,7 +155,7 @@ def _as_row(value: Json, t: Type, spec: SourceSpec) -> Value:
 
 
 def _field(value: Json, t: Type, name: str, texts: TextOptions) -> Value:
-    """A field of a row, in which dates and timestamps are written as is said."""
+    """A field of a row, in which dates and timestamps are written by the given patterns."""
 
     def read_text(text: str, t: ty.Basic) -> Value:
         written = texts.usual_text(text, t, name)
@@ -216,7 +216,7 @@ def _fault(file: Path, text: str, at: int, reason: str) -> Malformed:
 
 
 SHOWN_MAX_CHARACTERS = 1000
-"""So many signs of a line with a fault are kept: a document may be all in one."""
+"""The most characters kept of a line with a fault: a document may be a single line."""
 
 
 # --- inference ----------------------------------------------------------------------------------
@@ -224,12 +224,12 @@ SHOWN_MAX_CHARACTERS = 1000
 
 @deep
 def infer_row(files: Sequence[Path], multiline: bool = False, rows: int | None = None) -> Type | None:
-    """The type of the rows, from so many of the first ones, else from those of the first megabyte; None where there are
-    none.
+    """The type of the rows, found in the first `rows` of them, or else in at most `SAMPLE_ROWS` of the first megabyte;
+    None if there are none.
 
-    What is no JSON takes no part: it will be found malformed when it is read.
+    What is not JSON is skipped: it is found malformed when it is read.
 
-    Raises: UserError where the first line with something in it is how a document begins.
+    Raises: UserError where the first line that is not blank is the beginning of a document.
     """
     if not multiline:
         _must_be_lines(files)
@@ -249,7 +249,7 @@ def _must_be_lines(files: Sequence[Path]) -> None:
 
 
 def first_fault(files: Iterable[Path], multiline: bool) -> Malformed | None:
-    """The first line that is no JSON, or what is wrong with the first document that is none."""
+    """The first line that is not JSON, or what is wrong with the first document that is not."""
     for file in files:
         if multiline:
             document = document_in(file)
@@ -266,7 +266,7 @@ def first_fault(files: Iterable[Path], multiline: bool) -> Malformed | None:
 
 
 def _sample(files: Iterable[Path], multiline: bool, most: int | None) -> Iterator[Json]:
-    """The first values, in about so many bytes at `most`."""
+    """The first values, whose texts together have about `most` characters at most."""
     size = 0
     for file in files:
         for value, length in _values(file, multiline):
@@ -278,7 +278,7 @@ def _sample(files: Iterable[Path], multiline: bool, most: int | None) -> Iterato
 
 
 NOTHING = object()
-"""What stands for a line that is no JSON."""
+"""Stands for a line that is not JSON."""
 
 
 def _values(file: Path, multiline: bool) -> Iterator[tuple[Json, int]]:
@@ -301,7 +301,7 @@ def _texts(file: Path) -> Iterator[str]:
 
 
 def widened(known: Type, files: Iterable[Path], multiline: bool = False) -> Type:
-    """The type of rows that also holds those of some files, as far as they fit a wider one at all."""
+    """A row type, widened to hold the rows of some files, except for those that fit no wider type."""
     for file in files:
         for value, _ in _values(file, multiline):
             if value is not NOTHING:
@@ -313,7 +313,7 @@ def widened(known: Type, files: Iterable[Path], multiline: bool = False) -> Type
 
 
 def encode_json(output: Output, answer: Value) -> bytes:
-    """A part file: an object a line."""
+    """A part file: one object per line."""
     lines = []
     for row, weight in output.rows(answer):
         named = {**row_object(row, output.item), **dict(zip((WEIGHT,), weight, strict=False))}

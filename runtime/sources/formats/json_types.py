@@ -1,4 +1,4 @@
-"""Of which type JSON values are, and which type holds the values of several."""
+"""The types of JSON values, and the type that holds the values of several types."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.json_text import Json
 
 RECORD_MAX_FIELDS = 200
-"""An object with more keys than that is a table by itself, and of type `any`."""
+"""An object with more keys than this is taken for a table of its own, of type `any`."""
 LARGE = ty.DecimalType(38)
-"""The type of whole numbers that no long has: as doubles, several would be one."""
+"""The type of whole numbers that no long holds: as doubles, different ones would be equal."""
 
 
 def type_of(value: Json) -> Type:
@@ -47,12 +47,12 @@ def type_of(value: Json) -> Type:
 
 
 def _is_name(key: str) -> bool:
-    """Whether a field of a record can have that name."""
+    """Whether a field of a record can have this name."""
     return key != "" and '"' not in key and "\\" not in key
 
 
 def joined_types(a: Type, b: Type) -> Type:
-    """The type that holds the values of both; `any` where no other does.
+    """The type that holds the values of both; `any` if no other does.
 
     >>> print(joined_types(type_of({"a": 1}), type_of({"b": "x", "a": True})))
     <a: any, b: string>
@@ -76,8 +76,8 @@ def joined_types(a: Type, b: Type) -> Type:
 
 
 def widened_by(known: Type, found: Type) -> Type | None:
-    """A type that is as wide as it has to be for a value of another one: a `long` becomes a `double`, a record has a
-    field more. None where there is no such type: then the value is malformed, and not the type wrong.
+    """A type, widened as far as a value of another one requires: a `long` becomes a `double`, a record gets a field.
+    None if there is no such type: then the value is malformed, and the type is not wrong.
 
     >>> print(widened_by(type_of({"a": 1, "b": [{"c": 1}]}), type_of({"a": 1.5, "b": [{"d": "x"}]})))
     <a: double, b: [<c: long, d: string>]>
@@ -107,12 +107,12 @@ def widened_by(known: Type, found: Type) -> Type | None:
 
 
 def with_any_for_nulls(t: Type) -> Type:
-    """The type with `any` for what only null was seen of."""
+    """The type with `any` for the parts of which only null was seen."""
     return with_any_for(ty.NOTHING, t)
 
 
 def with_any_for(unknown: Type, t: Type) -> Type:
-    """The type with `any` for parts of a type that says nothing."""
+    """The type with `any` for its parts of the type `unknown`."""
     match t:
         case _ if t == unknown:
             return ty.ANY

@@ -1,7 +1,7 @@
-"""ORC: files that know the types of their columns.
+"""ORC: files with typed columns.
 
-Its timestamps have nanoseconds, and are read to the microsecond, as Spark reads them. Arrow has those of the years 1678
-to 2261.
+Its timestamps have nanoseconds, and are read to the microsecond, as by Spark. Arrow supports those of the years 1678 to
+2261.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parquet: files that know the types of their columns."""
+"""Parquet: files with typed columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mrql.runtime.sources.formats.columnar import ArrowReader, Opened, columnar_
 
 
 def _parquet(file: Opened) -> pq.ParquetFile:
-    """A file. Timestamps of 96 bits, as Spark writes them, are taken for what it reads: those of microseconds."""
+    """An opened file. Timestamps of 96 bits, as Spark writes them, are read as microseconds, as by Spark."""
     return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
 
 

@@ -23,7 +23,7 @@ def read_text(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
 
 
 def count_text(spec: SourceSpec, file: Path) -> int:
-    """The number of lines; those without characters are rows too."""
+    """The number of lines; empty lines are rows too."""
     return sum(1 for _ in lines(file))
 
 

@@ -1,6 +1,6 @@
-"""Types of columns in files that differ: one that holds the values of all of them, and no other values for them.
+"""The common type of columns whose types differ between files: it holds the values of all of them unchanged.
 
-A whole number is a `double` where others are, as in JSON, which is exact up to 53 bits; nothing else is lost.
+Whole numbers become `double` where other values are, as in JSON, which is exact up to 53 bits; nothing else is lost.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from mrql.algebra.types import Type
 
 
 def wider_row(known: ty.RecordType, found: ty.RecordType) -> ty.RecordType:
-    """The type of rows that also holds those of another file, as far as there is one: of a column of which no type
-    holds both it stays what it is. A column that is of a type that the language does not have stays left out.
+    """A row type, widened to hold the rows of another file, too. A column keeps its type if no type holds the values of
+    both. A column that was left out, as the language does not have its type, stays left out.
 
     >>> old = ty.RecordType((("a", ty.INT), ("b", ty.STRING)))
     >>> print(wider_row(old, ty.RecordType((("b", ty.INT), ("a", ty.LONG), ("c", ty.DATE)))))
@@ -26,7 +26,7 @@ def wider_row(known: ty.RecordType, found: ty.RecordType) -> ty.RecordType:
 
 
 def wider(known: Type, found: Type) -> Type | None:
-    """The least type that holds the values of both; None where there is none.
+    """The least type that holds the values of both; None if there is none.
 
     A record in a column has the fields of both, as a row has the columns.
 

@@ -1,9 +1,9 @@
 """XML: the elements with certain tags are the rows, wherever in a file they stand.
 
-An element inside another one with the same tag belongs to that one, and is no row of its own. A file is well formed or
-malformed as a whole: what stands behind a fault cannot be trusted. Entities of a document's own are refused, declared
-or not, and so are defaults of attributes, and a text that a comment or an instruction is in: Spark's reader sees an
-element by itself, without the declarations, and would keep the first piece of such a text only.
+An element inside another one with the same tag belongs to that one, and is not a row of its own. A file is well formed
+or malformed as a whole: what follows a fault cannot be trusted. A document's own entities are refused, declared or not,
+and so are defaults of attributes, and a text with a comment or an instruction in it: Spark's reader sees each element
+by itself, without the declarations, and would keep only the first piece of such a text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read_xml(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
 
 
 def check_xml(spec: SourceSpec, file: Path) -> Malformed | None:
-    """What is wrong with a file, if anything is."""
+    """What is wrong with a file, if anything."""
     return _parse(file, None)
 
 
@@ -51,8 +51,8 @@ def count_elements(spec: SourceSpec, file: Path) -> int:
 
 
 def is_cut_by_rows(spec: SourceSpec, file: Path) -> bool:
-    """Whether a well-formed file can be cut where rows end: each end of an element with a tag of the rows is written in
-    one way and ends a row, and none stands in a comment or the like."""
+    """Whether a well-formed file can be cut where rows end: each end tag of the rows is written without blanks and ends
+    a row, and none is in a comment or the like."""
     with mapped(file) as text:
         return all(_is_cut_by(tag, text) for tag in spec.tags)
 
@@ -79,11 +79,11 @@ def _is_cut_by(tag: str, text: bytes | mmap) -> bool:
 
 
 class Refused(Exception):
-    """The document has something that is not read."""
+    """The document contains something that is not read."""
 
 
 NESTED_MAX_ELEMENTS = 330
-"""How many elements may be inside each other: as JSON, each is three levels, of which there may be so many
+"""The most elements inside each other: as JSON, each is three levels, whose number is limited
 (`functions.recursive_data.DATA_MAX_LEVELS`)."""
 INTERRUPTED = "a comment or an instruction inside a text, which is not read"
 
@@ -107,7 +107,7 @@ def _parse(file: Path, rows: _Rows | None) -> Malformed | None:
             reason = f"not well-formed XML: {expat.errors.messages[error.code]}"
             return Malformed(file, error.lineno, reason, _line(file, error.lineno))
         except (Refused, LookupError, ValueError) as refused:
-            # The last two are of an encoding that is not known, or that has several bytes for a character.
+            # The last two are raised for an unknown encoding, or one with several bytes per character.
             line = parser.CurrentLineNumber
             return Malformed(file, line, str(refused), _line(file, line))
     return None
@@ -144,7 +144,7 @@ def _refuse_attributes(element: str, name: str, kind: str, default: str | None, 
     if default is not None:
         raise Refused(f"the attribute `{name}` of `{element}` has a default, which is not read")
     if kind != "CDATA":
-        # The blanks in such an attribute are not those of the file.
+        # The blanks in such an attribute differ from those in the file.
         raise Refused(f"the attribute `{name}` of `{element}` is of type {kind}, which is not read")
 
 
@@ -152,13 +152,13 @@ _REFERENCE = re.compile(rb"&(?!(?:lt|gt|amp|apos|quot|#[0-9]+|#x[0-9a-fA-F]+);)"
 
 
 def _look_at_tags(parser: expat.XMLParserType) -> None:
-    """Looks for entities in attributes: where declarations may stand in another file, expat leaves them out without a
-    word."""
+    """Refuses entities in attributes from here on: where declarations may be in another file, expat drops such entities
+    silently."""
     start: Any = parser.StartElementHandler
 
     def looking(tag: str, attributes: Any) -> None:
         context = parser.GetInputContext()
-        # Other encodings have zeros between the characters.
+        # Other encodings have null bytes between the characters.
         if attributes and context is not None and _REFERENCE.search(_start_tag(context.replace(b"\0", b""))):
             raise Refused("an entity in an attribute, which is not declared here")
         start(tag, attributes)
@@ -186,17 +186,17 @@ def _nth(stream: IO[bytes], number: int) -> bytes:
 
 @attrs.define
 class _Element:
-    """An element that is open: what has been seen of it."""
+    """An open element, as far as it has been seen."""
 
     tag: str
     attributes: list[tuple[str, str]]
     children: list[str] = attrs.Factory(list)
-    """The texts of its children, as they are written as data."""
+    """Its children, as texts in JSON."""
     pieces: list[str] = attrs.Factory(list)
-    """What has been seen of a text, which comes in pieces."""
+    """The pieces of the current text seen so far."""
 
     def end_text(self) -> None:
-        """A text of blanks alone is none."""
+        """Adds the text to the children, unless it is blank."""
         text = "".join(self.pieces)
         if text.strip(BLANKS):
             self.children.append(text_json(text))
@@ -217,9 +217,9 @@ class _Rows:
     number: dict[str, int] = attrs.Factory(dict)
     opened: list[_Element] = attrs.Factory(list)
     inside: dict[str, int] = attrs.Factory(dict)
-    """For each tag, how many elements with it are open."""
+    """The number of open elements with each tag."""
     piece: bool = False
-    """Whether the last that was seen is a text, or what interrupts one."""
+    """Whether the last thing seen was a text, or something that interrupts one."""
     interrupted: bool = False
     depth: int = 0
 
@@ -269,7 +269,7 @@ class _Rows:
             self.opened[-1].pieces.append(data)
 
     def interrupt(self, *_: object) -> None:
-        """A comment or an instruction. Expat hands out what it has of a text before it calls this."""
+        """Handles a comment or an instruction. Before calling this, expat passes on the text that it has buffered."""
         self.interrupted = self.piece
 
 

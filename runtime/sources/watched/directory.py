@@ -1,7 +1,7 @@
-"""A stream that is the files of a directory: which of them are new, and which are not what they were.
+"""A stream over the files of a directory: which of them are new, and which have changed since they were read.
 
-The offset is the set of files that were read, each with its size and modification time; whether those are still what
-they were is looked at in turns.
+The offset is the set of files that were read, each with its size and modification time; whether those have changed is
+checked in turns.
 """
 
 from __future__ import annotations
@@ -25,54 +25,55 @@ logger = logging.getLogger(__name__)
 
 
 CHECKED_MAX_FILES = 10_000
-"""Of so many files that were read it is seen at a look whether they are still what they were; of more in turns."""
+"""The number of files that were read which are checked for changes at each look; if there are more, in turns."""
 
 
 @attrs.define
 class Directory:
     """The files of one directory of a stream, and which of them have been read.
 
-    A stream that has run for weeks has read many files, and at each look hardly any are new: what is done for each file
-    that was read is a look-up of its name.
+    A stream that runs for weeks reads many files, and at each look hardly any are new: for each file that was read, a
+    look does no more than look up its name.
     """
 
     spec: SourceSpec
     weight: int = 1
     seen: dict[str, Seen] = attrs.Factory(dict)
-    """What was read, by absolute paths."""
+    """The files that were read, by absolute path."""
     waiting: int = 0
-    """How many files were new or changed when it was last looked at, and have not been read since."""
+    """The number of files that were new or changed at the last look, and have not been read since."""
     copies: Copies | None = None
-    """Copies of what was read, if files may change."""
+    """Copies of the files that were read, if files may change."""
     said: bool = False
-    """Whether it was said that only what is not looked at is there."""
+    """Whether it was logged that the directory has only entries that are skipped."""
     ahead: set[str] | None = None
-    """What was new or changed when it was first looked at, and has not been read since; None before that look."""
+    """The files that were new or changed at the first look, and have not been read since; None before that look."""
     changed: dict[str, Arrived] = attrs.Factory(dict)
-    """The files that were read and are not what they were, with what takes their rows back."""
+    """The files that have changed or gone since they were read, with the parts that withdraw their rows."""
     ages: dict[str, int] = attrs.Factory(dict)
-    """When the files were last changed that are new."""
+    """The modification times of the new files, in nanoseconds."""
     may_go: bool = False
-    """Whether files may be removed when they were read: their rows stay."""
+    """Whether files may be removed after they were read: their rows stay."""
     has_lost: bool = False
-    """Whether a file was taken out of what was read since the last commit: it has only grown otherwise."""
+    """Whether a file was taken out of `seen` since the last commit: otherwise `seen` has only grown."""
     checked: int = 0
-    """Up to where it was seen at the last look whether files are what they were."""
+    """The position in `seen` up to which the last look checked files for changes."""
 
     def of_type(self, spec: SourceSpec) -> Directory:
-        """The same for rows of another type."""
+        """The same directory for rows of another type."""
         (found,) = (part for part, weight in spec.directories if weight == self.weight)
         return attrs.evolve(self, spec=found)
 
     def look(self) -> dict[str, int]:
-        """The files that have not been read yet, and with copies those too that have changed or are gone, by their
-        absolute paths; and when each was last changed.
+        """The files that have not been read yet and, with copies, those that have changed or are gone: their
+        modification times by absolute path.
 
-        Raises: UserError when a file that was read has changed or is gone: its rows are part of the answer.
+        Raises: UserError when a file that was read has changed or is gone, as its rows are part of the answer, and
+            there is no intact copy of it.
         """
         present = self._present()
         if not self.said and not present:
-            # Once: files may still come, but rows may also lie where nobody looks.
+            # Once: files may still come, but the rows may also be in entries that are skipped.
             self.said = say_what_is_passed_over(self.spec)
         others = self._not_as_read({*present})
         self.changed = {file: back for file in others if (back := self._back(file)) is not None}
@@ -86,21 +87,19 @@ class Directory:
         return found
 
     def take(self, file: str) -> list[Arrived]:
-        """What a batch reads of a file that was found: before its rows, if there are some, those that it had. Nothing
-        where it changes just now: it is looked at again later.
-
-        Raises: UserError where its old rows are not there any more.
+        """The parts of a batch for a file that was found: the withdrawal of the rows that were read of it, if there are
+        any, and then the file. The latter is left out if it is gone, or is changing right now: it is found again later.
         """
         back, part = self.changed.get(file), self._kept(self._as_named(file))
         return [one for one in (back, part) if one is not None]
 
     def _as_named(self, file: str) -> Path:
-        """A file as the source names it, by its absolute path."""
+        """A file, given by its absolute path, as the source names it."""
         path = Path(file)
         return path if os.path.isabs(self.spec.path) else path.relative_to(Path.cwd())
 
     def _present(self) -> list[str]:
-        """The files that there are."""
+        """The absolute paths of the files that are there."""
         found, here = list[str](), os.getcwd()
         for listed in listing(self.spec):
             home = here if listed.directory == os.curdir else os.path.join(here, listed.directory)
@@ -109,7 +108,7 @@ class Directory:
         return found
 
     def _age(self, file: str) -> int | None:
-        """When a file was last changed; None where it is gone. It is asked once of one that waits for its batch."""
+        """The modification time of a file; None if it is gone. It is read once while the file waits for its batch."""
         known = self.ages.get(file)
         try:
             return os.stat(file).st_mtime_ns if known is None else known
@@ -117,7 +116,8 @@ class Directory:
             return None
 
     def _not_as_read(self, present: Set[str]) -> list[str]:
-        """The files that were read and are not what they were, of those whose turn it is; at the first look, of all."""
+        """The files that have gone or changed since they were read; changes are looked for in those whose turn it is,
+        at the first look in all."""
         gone = () if self.may_go else self.seen.keys() - present
         turn = [*self.seen] if self.ahead is None else self._next_turn()
         return [file for file in dict.fromkeys((*gone, *self.changed, *turn)) if self._is_other(file)]
@@ -136,9 +136,9 @@ class Directory:
         return before is not None and (now.st_size, now.st_mtime_ns) != (before.size, before.modified)
 
     def _back(self, file: str) -> Arrived | None:
-        """What takes the rows back of a file that is not what it was; nothing where it is that again.
+        """The part that withdraws the rows of a file that has changed; None if it is as it was after all.
 
-        Raises: UserError where there is no copy of it.
+        Raises: UserError where there is no intact copy of it.
         """
         known, before = self.changed.get(file), self.seen[file]
         if known is not None:
@@ -157,7 +157,7 @@ class Directory:
         return None
 
     def _kept(self, file: Path) -> Arrived | None:
-        """A new file; None where it is gone, or changes just now, and is looked at again later."""
+        """A new file, copied if copies are kept; None if it is gone, or is changing right now and is found later."""
         copy: Path | None = None
         try:
             seen = Seen.of(file)
@@ -172,7 +172,7 @@ class Directory:
         return Arrived(file, self.weight, seen, copy=copy)
 
     def commit(self, arrived: Sequence[Part]) -> None:
-        """Notes the files of a batch as read, those that are of this directory."""
+        """Notes those files of a batch as read that are of this directory."""
         mine = [part for part in arrived if isinstance(part, Arrived) and self._is_mine(part)]
         for part in mine:
             if part.withdrawn is not None:
@@ -189,21 +189,21 @@ class Directory:
             self.ahead -= read
 
     def mark_end(self) -> None:
-        """Has what is there at the next look be all that a run reads before it ends."""
+        """Makes the run end once it has read the files that are there at the next look."""
         self.ahead = None
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all of that was read."""
+        """Whether all of those were read."""
         return self.ahead is not None and not self.ahead
 
     def _is_mine(self, part: Arrived) -> bool:
         return part.weight == (self.weight if part.withdrawn is None else -self.weight)
 
     def so_far(self) -> Iterator[Arrived]:
-        """What was read, in copies, where there are some.
+        """The files that were read, as copies where there are any.
 
-        Raises: UserError where a file has changed or is gone.
+        Raises: UserError where a file without a copy has changed or is gone, or a copy is damaged.
         """
         for name, seen in self.seen.items():
             file, copy = Path(name), None
@@ -217,13 +217,13 @@ class Directory:
             yield Arrived(file, self.weight, seen, copy=copy)
 
     def copied(self) -> list[Path]:
-        """The copies of what was read."""
+        """The paths of the copies of the files that were read."""
         if self.copies is None:
             return []
         return [self._copy(self.copies, Path(file), seen) for file, seen in self.seen.items()]
 
     def _copy(self, copies: Copies, file: Path, seen: Seen) -> Path:
-        """Where the copy of a file is."""
+        """The path of the copy of a file."""
         return copies.place(file, seen.size, seen.modified, partition_directories(self.spec, file))
 
 
@@ -232,7 +232,7 @@ def _key(file: Path) -> str:
 
 
 def say_what_is_passed_over(spec: SourceSpec) -> bool:
-    """Says of a directory without files that there is something in it that nobody looks at, if that is so."""
+    """Logs a warning if a directory without files has an entry that is skipped; returns whether it has one."""
     other = passed_over(spec)
     if other is not None:
         logger.warning("%s has no file that is read, but %s", spec.path, other)

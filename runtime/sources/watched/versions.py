@@ -1,4 +1,4 @@
-"""A stream that is the versions of a table with a log. How far it has come is a version."""
+"""A stream over the versions of a table with a log. Its offset is a version."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from mrql.runtime.sources.source import Offset, VersionedTable
 
 @attrs.define
 class Versions:
-    """A stream that is the versions of a table, and up to which one it was read. A version is in a batch as a whole."""
+    """A stream over the versions of a table, and the one up to which it was read. A batch has whole versions only."""
 
     spec: SourceSpec
     table: VersionedTable
     offset: Offset = None
     next_offset: Offset = None
-    """The offset after the batch that was begun."""
+    """The offset after the batch that was begun last."""
     end: Any = None
-    """The version that was the newest one when that was asked."""
+    """The newest version at the call of `mark_end`."""
 
     def of_type(self, spec: SourceSpec) -> Versions:
-        """The same: the type of the rows is in the log."""
+        """The same stream: the type of its rows is in the log."""
         return self
 
     @property
     def waiting(self) -> int:
-        """The files are not counted."""
+        """Always 0: waiting files are not counted."""
         return 0
 
     def next(self, most: int | None) -> list[Arrived]:
-        """The files whose rows come or go next, of so many at most, if more than one version waits. What changes no row
-        is passed over."""
+        """The files whose rows are inserted or deleted next: about `most` of them, and one version at least. Versions
+        that change no row are skipped."""
         while (end := self.table.latest(self.offset, most)) != self.offset:
             if parts := of_changed(self.table.changes(self.offset, end)):
                 self.next_offset = end
@@ -44,7 +44,7 @@ class Versions:
         return []
 
     def mark_end(self) -> None:
-        """Has the newest version be the last one that a run reads before it ends.
+        """Makes the run end at the newest version.
 
         Raises: UserError as `VersionedTable.latest`.
         """
@@ -52,7 +52,7 @@ class Versions:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether that was read. Raises as `mark_end` does."""
+        """Whether that version was read. Raises as `mark_end` does."""
         return self.table.is_at(self.offset, self.end)
 
     def so_far(self) -> list[Arrived]:
@@ -63,9 +63,9 @@ class Versions:
         return of_changed(self.table.changes(None, self.offset))
 
     def after(self, arrived: Sequence[Part]) -> Offset:
-        """The offset after a batch that has so much of it."""
+        """The offset after a batch with these parts of the stream."""
         return self.next_offset if arrived else self.offset
 
     def commit(self, arrived: Sequence[Part]) -> None:
-        """Notes what a batch has of it as read."""
+        """Notes the parts of the stream in a batch as read."""
         self.offset = self.after(arrived)

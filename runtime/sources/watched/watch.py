@@ -1,4 +1,4 @@
-"""What streams are read from, and what is new in all of them together, for a batch."""
+"""The sources that streams are read from, and the next batch from all of them together."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mrql.runtime.sources.watched.directory import Directory
 from mrql.runtime.sources.watched.versions import Versions
 
 Watched: TypeAlias = Directory | Adapted | Versions
-"""What a stream is read from."""
+"""One of the sources that a stream is read from."""
 
 
 def watch(specs: Iterable[SourceSpec], copies: Copies | None = None) -> list[Watched]:
-    """What some streams are read from, from the beginning."""
+    """The sources that some streams are read from, at their beginning."""
     return [watched for spec in specs for watched in watched_of(spec, copies)]
 
 
 def watched_of(spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
-    """What a stream is read from: a directory, one of deletions with it, or an adapter."""
+    """The sources of a stream: a directory and any one of deletions, an adapter, or the versions of a table."""
     if spec.versioned:
         return [Versions(spec, open_table(spec))]
     if spec.adapter is not None:
@@ -34,8 +34,8 @@ def watched_of(spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
 
 
 def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int | None = None) -> dict[str, list[Part]]:
-    """What is new in all streams. Of files at most `max_files`, the oldest first; of equal age, insertions first. Of
-    each table with a log versions of about `max_files` files, of each adapter about `max_rows` rows."""
+    """The new parts of all streams: at most `max_files` files, the oldest first and, of equal age, insertions first;
+    versions of about `max_files` files from each table with a log; about `max_rows` rows from each adapter."""
     directories = [one for one in watched if isinstance(one, Directory)]
     batch: dict[str, list[Part]] = {}
     taken = 0
@@ -54,7 +54,7 @@ def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int 
 
 
 def _adapted(adapted: Sequence[Adapted], most: int | None) -> Iterator[tuple[str, Portion]]:
-    """What is new in adapters; what was found for a batch that is put together once more is not asked for again."""
+    """The new portions of adapters. What was already found for a batch that is put together again is not read again."""
     known = {one.spec.name: found for one in adapted if (found := one.known) is not None}
     asked = [one for one in adapted if one.spec.name not in known]
     ends = latest_of([(one.adapter, one.offset) for one in asked], most)
@@ -68,7 +68,7 @@ def _adapted(adapted: Sequence[Adapted], most: int | None) -> Iterator[tuple[str
 
 
 def _oldest_first(directories: Sequence[Directory]) -> Iterator[tuple[Directory, str]]:
-    """The files that are new in some directories, or have changed. There may be many more than a batch takes."""
+    """The new and changed files of some directories, the oldest first. There may be far more than a batch takes."""
     found = [
         (age, -directory.weight, file.split(os.sep), directory.spec.name, i)
         for i, directory in enumerate(directories)

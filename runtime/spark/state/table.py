@@ -326,8 +326,8 @@ class Table(StateStore[Relation, Relation, Relation, tuple[Run, ...]]):
 
     def merged_aside(self) -> list[Run]:
         """The run that was merged in the background and has not replaced its runs yet, if there is one."""
-        merging = self.merging
-        return [merging.made.result()] if merging is not None and merging.made.done() else []
+        run = None if self.merging is None else self.merging.result
+        return [] if run is None else [run]
 
     def saved(self, *, logged: bool) -> None:
         """Notes that the changes so far are written; `logged` says whether the next one is to be kept separately."""

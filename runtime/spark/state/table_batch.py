@@ -43,6 +43,12 @@ class Merging:
         """Whether `merged` is needed only until the run that replaces it is made."""
         return self.packing is not None and self.merged not in self.runs
 
+    @property
+    def result(self) -> Run | None:
+        """The run, once it is made; None before that, and if its computation has failed."""
+        ended = self.made.done() and not self.made.cancelled()
+        return self.made.result() if ended and self.made.exception() is None else None
+
     def give_up(self) -> None:
         """Frees the result once its computation has ended, without waiting for that."""
         self.made.add_done_callback(lambda _: self.free())

@@ -227,6 +227,8 @@ DEEP = {
     "bag types": ("x as bag(", "int", ")"),
     "patterns": ("let (a, ", "b", ") = 1 in 2"),
     "keys": ("select 1 from x in X group by (a, ", "b", "): 1"),
+    "bodies of functions": ("f(", "x", ")"),
+    "parameters": ("(_, ", "b", ")"),
     "XML": ("<a>", "", "</a>"),
 }
 ONCE = {"x as {": ("x as ", "{"), "x as bag(": ("x as ", "bag(")}
@@ -240,6 +242,10 @@ def deep_text(title: str, depth: int) -> str:
     if opening in ONCE:
         start, opening = ONCE[opening]
         return start + opening * depth + middle + closing * depth
+    if title == "bodies of functions":
+        return f"function f((x, y): (int, int)): int {{ {opening * depth}{middle}{closing * depth} }}"
+    if title == "parameters":
+        return f"macro f({opening * depth}{middle}{closing * depth}) {{ b }}"
     if title == "patterns":
         return "let " + "(a, " * depth + "b" + ")" * depth + " = 1 in 2"
     if title == "keys":
