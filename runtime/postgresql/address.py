@@ -1,4 +1,4 @@
-"""Where a table is: `postgresql://user@host:5432/db?table=schema.name`."""
+"""The address of a table: `postgresql://user@host:5432/db?table=schema.name`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import attrs
 
 SCHEMES = ("postgresql", "postgres")
 STREAMS = "mrql_streams"
-"""The table that notes which stream keeps which table."""
+"""The table that records which stream keeps which table current."""
 OURS = (STREAMS, "mrql_batch", "mrql_net")
-"""Tables of our own, lasting and temporary ones."""
+"""The tables that are made for internal use, lasting and temporary ones."""
 NAME_MAX_BYTES = 63
-"""So many bytes of a name PostgreSQL keeps."""
+"""The most bytes that PostgreSQL keeps of a name."""
 
 BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
-"""Of these a URL has none: libpq quotes the address where it finds one."""
+"""Escapes that are invalid in a URL: where libpq finds one, its message quotes the address."""
 
 
 @attrs.frozen
 class Address:
     """A table of a database.
 
-    `conninfo` is what libpq takes. It may have a password, so it is neither shown nor kept; `shown` has none.
+    `conninfo` is the address for libpq. It may contain a password, so it is neither shown nor kept; `shown` has none.
     """
 
     conninfo: str = attrs.field(repr=False)
@@ -45,12 +45,12 @@ def is_address(text: str) -> bool:
 
 
 def must_be_one(text: str) -> None:
-    """Raises: ValueError where a text is no address, or might be read as another one than was meant. The message does
-    not quote it, as there may be a password in it.
+    """Raises: ValueError where a text is not an address, or might be read as another one than was meant. The message
+    does not quote it, as there may be a password in it.
     """
     try:
         url = urlsplit(text)
-        assert url.port is None or url.port >= 0  # it is read where it is asked for
+        assert url.port is None or url.port >= 0  # urllib parses the port only when it is accessed
     except ValueError:
         raise ValueError("the host or the port of this address is none") from None
     if "@" in url.path + url.query + url.fragment:
@@ -60,7 +60,7 @@ def must_be_one(text: str) -> None:
 
 
 def apart_from(text: str, parameter: str) -> tuple[str, str | None]:
-    """An address without one of its parameters, and the value of that; None where it has none.
+    """An address without one of its parameters, and the value of that parameter; None if it has none.
 
     >>> apart_from("postgresql://db/sales?table=orders&column=id", "column")
     ('postgresql://db/sales?table=orders', 'id')
@@ -75,7 +75,7 @@ def apart_from(text: str, parameter: str) -> tuple[str, str | None]:
 
 
 def _written(url: SplitResult) -> str:
-    """An address of its parts; one without a host, as `postgresql:///db`, keeps its slashes."""
+    """An address, put together from its parts; one without a host, as `postgresql:///db`, keeps its slashes."""
     fragment = f"#{url.fragment}" if url.fragment else ""
     return f"{url.scheme}://{url.netloc}{url.path}{'?' if url.query else ''}{url.query}{fragment}"
 

@@ -1,6 +1,6 @@
 """A stream of the changes of a table, as the server logs them: `stream(postgresql_cdc, "postgresql://…?table=t", …)`.
 
-The first batch is the table in a snapshot, each one after it some transactions of the log, whole and in the order of
+The first batch is the table in a snapshot; each one after it consists of whole transactions of the log, in the order of
 their commits. The offset is a place in the log. docs/decisions/0036-a-database-log.md says why nothing is lost or
 counted twice.
 """
@@ -33,18 +33,19 @@ if TYPE_CHECKING:
     from mrql.runtime.postgresql.connection import Connection
 
 UNREAD_BYTES = 64 << 20
-"""So much of the log that has nothing of the table is passed over before a batch without rows says so."""
+"""Once so much of the log has no changes of the table, the offset advances by a batch without rows."""
 
 
 def is_offset(offset: object) -> bool:
-    """Whether it is the offset of a log."""
+    """Whether a value is the offset of a log."""
     return isinstance(offset, Mapping) and offset.keys() == {"slot", "lsn", "rows", "table"}
 
 
 class PostgresLog:
-    """The changes of a table; the offset has the slot, the place in the log, and what the table was when it began.
+    """The changes of a table; the offset has the slot, the place in the log, the number of rows, and the definition of
+    the table when the stream began.
 
-    A stream with a checkpoint has a slot that lasts. Otherwise it goes with the connection.
+    A stream with a checkpoint has a lasting slot; another slot is dropped with the connection.
 
     Raises: UserError where the address names no table, or the type is not a record of basic types.
     """
@@ -60,21 +61,21 @@ class PostgresLog:
         self.address, self.publication = published_table(spec)
         self.connection: Connection | None = None
         self.found: tuple[RowsFile, ...] = ()
-        """What is between the last two offsets."""
+        """The rows between the last two offsets."""
         self.looked: str | None = None
-        """The transactions of which nothing is new."""
+        """The snapshot of the server in which there is nothing new to read."""
         self.noted: str | None = None
-        """Where the slot is, once it was looked at whether that is noted."""
+        """The address of the slot, once it was compared with the note in the checkpoint."""
         self.incoming = Incoming(spec)
 
     # --- what adapters have -------------------------------------------------------------------
 
     def must_be_ready(self, start: Offset) -> None:
-        """Looks at what may be wrong with the server or the table, before anything is read. Where the stream begins,
-        this makes the publication.
+        """Checks the server and the table before anything is read. At the beginning of a stream, this makes the
+        publication.
 
-        Raises: UserError where the log cannot be read, or not from where the stream is; EngineError where the server is
-            not reached.
+        Raises: UserError where the log cannot be read, or not from the offset on; EngineError where the server cannot
+            be reached.
         """
         with translated(self.address.shown):
             if start is None:
@@ -88,14 +89,14 @@ class PostgresLog:
         return self.address.conninfo
 
     def latest(self, start: Offset, most: int | None) -> Offset:
-        """What comes before `start` is committed, and is not needed any more.
+        """Everything before `start` is committed, and is not needed any more.
 
-        Raises: UserError where the log does not have what comes next; EngineError where the server is not reached.
+        Raises: UserError where the log does not have what comes next; EngineError where the server cannot be reached.
         """
         return self.latest_together([(self, start)], most)[0]
 
     def latest_together(self, readers: Sequence[tuple[PostgresLog, Offset]], most: int | None) -> list[Offset]:
-        """The same for several tables of one database: a transaction is in one batch of all of them."""
+        """The same for several tables of one database: a transaction is in the same batch for all of them."""
         from psycopg import OperationalError
 
         begins = any(start is None for _, start in readers)
@@ -105,11 +106,11 @@ class PostgresLog:
             except OperationalError:
                 if begins or not any(reader.is_lost for reader, _ in readers):
                     raise
-                return _next(readers, most)  # the server was started again since the last time
+                return _next(readers, most)  # the server was restarted since the last time
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection that there was is one no more."""
+        """Whether there was a connection, and it is closed."""
         return self.connection is not None and self.connection.closed
 
     def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
@@ -131,7 +132,7 @@ class PostgresLog:
             connection.close()
 
     def end(self, start: Offset) -> str:
-        """The place up to which the server has written: what is committed now comes before it.
+        """The place up to which the server has written its log: everything committed so far comes before it.
 
         Raises: UserError, EngineError as `latest`.
         """
@@ -151,7 +152,7 @@ class PostgresLog:
     # --- the beginning ------------------------------------------------------------------------
 
     def begin(self) -> Offset:
-        """The table as it is in a snapshot, and the slot from there on."""
+        """Makes the slot, and reads the table in the snapshot that the slot begins at."""
         connection = self._connected()
         self._make_ready(connection)
         slot = self._new_slot(connection)
@@ -165,18 +166,18 @@ class PostgresLog:
         return self._offset(slot, place, sum(file.count for file in self.found), published.noted())
 
     def give_up(self, start: Mapping[str, Any]) -> None:
-        """Drops the slot of an offset that was made for nothing."""
+        """Drops the slot of an offset from `begin` that is not used."""
         if self.connection is not None:
             self._drop(Slot(self.connection, start["slot"], lasting=self.spec.checkpoint is not None))
 
     def _drop(self, slot: Slot) -> None:
-        """Drops a slot; where that is not possible now, it is noted."""
+        """Drops a slot and its note; if the connection is closed, the note stays."""
         if not slot.connection.closed:
             slot.drop()
             self._forget(slot)
 
     def _make_ready(self, connection: Connection) -> None:
-        """Looks at all that may be wrong before there is a slot, and makes the publication.
+        """Checks all that can be checked before there is a slot, and makes the publication if there is none.
 
         Raises: UserError.
         """
@@ -199,7 +200,7 @@ class PostgresLog:
         looked.published()
 
     def _new_slot(self, connection: Connection) -> Slot:
-        """A slot that is to be made, under the name of one that was left over, if there is one.
+        """A slot that is yet to be made, under the name of one that was left over, if there is one.
 
         Raises: EngineError where the server has no room for another one.
         """
@@ -227,7 +228,7 @@ class PostgresLog:
             raise EngineError(f"{self.address.shown}: all {most} replication slots of the server are in use", hint)
 
     def _copied(self, connection: Connection, published: Published, path: Path) -> tuple[RowsFile, ...]:
-        """The rows that a transaction sees."""
+        """Copies the rows that the current transaction sees to a file."""
         columns = ", ".join(["true", *(quoted(name) for name, _ in self.fields)])
         copy = f"COPY (SELECT {columns} FROM {in_sql(self.address)}) TO STDOUT (FORMAT csv)"
         writer = RowsWriter(published.shape, path, 1)
@@ -238,18 +239,18 @@ class PostgresLog:
     # --- what comes next ----------------------------------------------------------------------
 
     def slot(self, start: Mapping[str, Any]) -> Slot:
-        """The slot of an offset, over a connection."""
+        """The slot of an offset, over the connection."""
         return Slot(self._connected(start), start["slot"], lasting=self.spec.checkpoint is not None)
 
     def ready(self, start: Mapping[str, Any]) -> Slot:
-        """The same, brought to where this stream is, of a table that is what it was."""
+        """The slot of an offset, advanced to it."""
         slot = self.slot(start)
         self._bring(slot, parse_lsn(start["lsn"]))
         self._note_place(slot)
         return slot
 
     def _note_place(self, slot: Slot) -> None:
-        """A slot that was found at another address than is noted is reached by this one from now on."""
+        """Corrects the note of a slot that was found at another address than the noted one."""
         checkpoint, place = self.spec.checkpoint, self.address.shown
         if checkpoint is None or place == self.noted:
             return
@@ -258,7 +259,7 @@ class PostgresLog:
         self.noted = place
 
     def read_upto(self, start: Mapping[str, Any], upto: int, most: int | None) -> Transactions:
-        """The transactions after an offset, up to a place, of which there may be more than so many changes.
+        """The transactions after an offset up to a place, or fewer, which have about `most` messages.
 
         Raises: UserError where the table was changed in a way that is not in the log.
         """
@@ -269,14 +270,14 @@ class PostgresLog:
         went = RowsWriter(published.shape, self.incoming.file("went"), -1)
         read = Transactions(came, went, published, start["rows"])
         read.read(slot.changes(self.publication, upto, most))
-        # What has changed before the last of these messages shows now.
+        # If the table was changed before the last of these messages, that is visible by now.
         self._look(slot.connection).published().must_be(start["table"], self.address.name, self.spec.span)
         return read
 
     def taken(self, start: Mapping[str, Any], read: Transactions, reached: int, upto: int) -> Offset:
-        """The offset behind what was read of the log up to a place. Where there is nothing of the table in all of it,
-        that is `start`, or, so that the server need not keep its log, a place far behind it; where a first part of it
-        has nothing, something may come behind that.
+        """The offset after the log was read up to the place `reached`. If it has nothing of the table up to `upto`,
+        this is `start`, unless the server would have to keep too much of its log for that (`UNREAD_BYTES`). If only a
+        first part up to there was read, the offset advances even without rows, as some may follow.
         """
         files = read.files()
         self.found += files
@@ -285,9 +286,9 @@ class PostgresLog:
         return {**start, "lsn": lsn_text(reached), "rows": read.rows}
 
     def _bring(self, slot: Slot, after: int) -> None:
-        """Brings a slot to where this stream is.
+        """Advances a slot to the place of this stream.
 
-        Raises: UserError where it is not there any more, or elsewhere.
+        Raises: UserError where it is gone, or beyond that place, or the server has removed its log.
         """
         state, name = slot.state(), slot.name
         since = f"changes since {lsn_text(after)} are lost"
@@ -312,7 +313,7 @@ class PostgresLog:
         return Looked(connection, self.address, self.fields, self.publication, self.spec.span)
 
     def _connected(self, start: Mapping[str, Any] | None = None) -> Connection:
-        """A connection for replication; one that was lost since the last time is made anew."""
+        """The connection for replication; one that was lost since the last time is made anew."""
         if self.connection is None or self.connection.closed:
             if self.connection is not None and start is not None and self.spec.checkpoint is None:
                 said = f"the connection to {self.address.shown} was lost, and the replication slot with it"
@@ -335,7 +336,8 @@ class PostgresLog:
 
 
 def _begun(readers: Sequence[tuple[PostgresLog, Offset]]) -> list[Offset]:
-    """The first batch of some tables: those that are new in their snapshots, and all up to the last of these."""
+    """The offsets after the first batch of some tables: new ones are read in snapshots, and then all of them up to the
+    last snapshot."""
     begun: list[PostgresLog] = []
     starts: list[Any] = []
     for reader, _ in readers:
@@ -354,7 +356,7 @@ def _begun(readers: Sequence[tuple[PostgresLog, Offset]]) -> list[Offset]:
 
 
 def _followed(reader: PostgresLog, start: Mapping[str, Any], upto: int) -> Offset:
-    """An offset at a place, or at one that has nothing of the table before it."""
+    """The offset after the log was read up to a place; `start` if nothing of the table comes before that place."""
     if parse_lsn(start["lsn"]) >= upto:
         return start
     reader.ready(start)
@@ -362,7 +364,7 @@ def _followed(reader: PostgresLog, start: Mapping[str, Any], upto: int) -> Offse
 
 
 def _next(readers: Sequence[tuple[PostgresLog, Any]], most: int | None) -> list[Offset]:
-    """What comes next of some tables, up to the same place."""
+    """The next offsets of some tables, whose logs are read up to the same place."""
     for reader, _ in readers:
         reader.remove()
     slots = [reader.ready(start) for reader, start in readers]
@@ -374,7 +376,7 @@ def _next(readers: Sequence[tuple[PostgresLog, Any]], most: int | None) -> list[
     read = [reader.read_upto(start, mark.place, most) for reader, start in readers]
     reached = min(part.reached(mark.place, most) for part in read)
     for i, (reader, start) in enumerate(readers):
-        if (read[i].committed or 0) > reached:  # what is behind the place where another one has its fill
+        if (read[i].committed or 0) > reached:  # it was read beyond the place where another one has reached its limit
             read[i].discard()
             read[i] = reader.read_upto(start, reached, None)
     ends = [reader.taken(start, part, reached, mark.place) for (reader, start), part in zip(readers, read, strict=True)]

@@ -1,4 +1,4 @@
-"""Which table, and by which publication, a stream of changes names; and which replication slots are such a stream's."""
+"""The table and the publication that a stream of changes names, and the replication slots of such a stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mrql.runtime.postgresql.replication import Slot
 from mrql.runtime.postgresql.slot_notes import SlotNote, forget_slot, slot_notes
 
 LOG = "postgresql_cdc"
-"""What the connector of such streams is called."""
+"""The name of the connector of such streams."""
 
 
 def published_table(spec: SourceSpec) -> tuple[Address, str]:
@@ -34,14 +34,14 @@ def published_table(spec: SourceSpec) -> tuple[Address, str]:
 
 
 def _publication(address: Address) -> str:
-    """What the publication of a table is called unless said otherwise."""
+    """The name of the publication of a table, unless the address gives another one."""
     name = f"mrql_{address.name.replace('.', '_')}"
     return name.encode()[:NAME_MAX_BYTES].decode(errors="ignore")
 
 
 def log_place(address: str) -> str:
-    """What the log of a table is known by: the database, the table and its publication. Which server it is, and who
-    reads it, is not: the slot is there or it is not. What is no address is refused where it is opened.
+    """The identity of the log of a table: the database, the table and its publication. The server and the user are not
+    part of it: either the slot is there or it is not. What is not an address is refused when it is opened.
 
     >>> log_place("postgresql://ann:secret@db1:5433/sales?sslmode=require&table=orders&publication=p")
     'postgresql:///sales?table=orders&publication=p'
@@ -57,17 +57,17 @@ def log_place(address: str) -> str:
 
 
 def is_of(note: SlotNote, spec: SourceSpec) -> bool:
-    """Whether a slot is one of a stream, wherever the server was when it was noted."""
+    """Whether a slot is one of a stream, whichever address the server had when the slot was noted."""
     if not spec.is_log or spec.versioned or note.stream != spec.name:
         return False
     return log_place(note.place) == log_place(published_table(spec)[0].shown)
 
 
 def abandoned_slots(checkpoint: Path, offsets: Mapping[str, Any], specs: Collection[SourceSpec]) -> Iterator[str]:
-    """The slots of a checkpoint that are not read any more, each in words: no stream is theirs, or the last offset of
-    the stream is one of another slot. The server keeps its log for them.
+    """The slots of a checkpoint that are not read any more, one message each: they belong to no stream, or the last
+    offset of their stream is of another slot. The server keeps its log for them.
 
-    Raises: UserError where a note of one is damaged.
+    Raises: UserError where the note of one is damaged.
     """
     for note in slot_notes(checkpoint):
         offset = offsets.get(note.stream)
@@ -78,10 +78,10 @@ def abandoned_slots(checkpoint: Path, offsets: Mapping[str, Any], specs: Collect
 
 
 def release(note: SlotNote, checkpoint: Path, address: str | None = None) -> None:
-    """Drops a slot that is noted in a checkpoint, and forgets it. The address may say more than is noted of it, such as
-    a password.
+    """Drops a slot that is noted in a checkpoint, and removes the note. The address may contain more than is noted,
+    such as a password.
 
-    Raises: UserError where another process reads it, EngineError where the server is not reached.
+    Raises: UserError where another process reads it, EngineError where the server cannot be reached.
     """
     connection = connect(address or parse_address(note.place).conninfo, note.place)
     try:

@@ -43,7 +43,7 @@ class TableColumn:
 
     @property
     def fraction(self) -> bool:
-        """Whether it holds numbers with a fraction, whose last digits depend on the order of their sum."""
+        """Whether it holds floating-point numbers, whose last digits depend on the order in which they were added."""
         return self.type in ("real", "double precision")
 
 
@@ -60,7 +60,7 @@ def columns_of(t: Type) -> tuple[TableColumn, ...]:
 
 
 def has_fractions(t: Type) -> bool:
-    """Whether there are numbers with a fraction anywhere in an answer."""
+    """Whether there may be floating-point numbers anywhere in an answer of a type."""
     return any(part in ty.FRACTIONS or ty.is_document(part) for part in ty.walk(t))
 
 
@@ -84,8 +84,8 @@ READ_FROM: dict[Type, tuple[str, ...]] = {
     ty.TIMESTAMP: ("timestamp", "timestamptz"),
     ty.ANY: ("json", "jsonb"),
 }
-"""The types of columns, by their names in `pg_type`, whose values as text are read as a type: the value is that to
-which the server casts the column's."""
+"""For each type, the column types, by their names in `pg_type`, whose values as text are read as that type: the result
+is the value to which the server casts that of the column."""
 
 
 def is_basic(t: Type) -> bool:
@@ -94,7 +94,8 @@ def is_basic(t: Type) -> bool:
 
 
 def is_read_from(t: Type, source: str, *, is_text: bool) -> bool:
-    """Whether values of a type are read from columns of one; `is_text` says that to cast it to text gives its output.
+    """Whether values of a type are read from columns of the type `source`; `is_text` says that its cast to text gives
+    the text that the server prints.
 
     >>> is_read_from(ty.LONG, "int4", is_text=True), is_read_from(ty.INT, "int8", is_text=True)
     (True, False)

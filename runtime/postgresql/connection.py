@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, and what goes wrong with them as errors of this package."""
+"""Connections to PostgreSQL, whose errors become errors of this package."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 OLDEST_VERSION = 14
-"""Versions before this one do not hash rows."""
+"""Versions before this one cannot hash rows."""
 REFUSED = ("password", "does not exist", "pg_hba.conf", "not permitted", "permission denied")
-"""What a server says to who may not come in, or asks for what is not there; libpq hands over the text alone."""
+"""Parts of the messages by which a server refuses a connection, or says that something does not exist; libpq gives only
+the text."""
 SETTINGS = {
     "client_encoding": "UTF8",
-    # Values as text have all of their digits, and one form.
+    # Values as text have all of their digits, and a single form.
     "bytea_output": "hex",
     "datestyle": "ISO",
     "extra_float_digits": "1",
@@ -31,16 +32,16 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "0",
     "lock_timeout": "0",
     "statement_timeout": "0",
-    # What is committed is on the server's disk, whatever the server does for others.
+    # A commit is on the server's disk, whatever the server does for other connections.
     "synchronous_commit": "on",
 }
 
 
 def connect(conninfo: str, shown: str, *, replication: bool = False) -> Connection:
-    """A connection; `shown` stands for it in messages. One for `replication` takes the commands of that, too, and
-    statements without parameters only: they are put in here.
+    """A connection; `shown` stands for it in messages. One for `replication` also takes the commands of replication,
+    and only statements without parameters: psycopg puts their values into the text.
 
-    Raises: EngineError without psycopg, or where the server is not reached; UserError where it refuses.
+    Raises: EngineError without psycopg, or where the server cannot be reached; UserError where it refuses.
     """
     try:
         import psycopg
@@ -73,7 +74,7 @@ def connect(conninfo: str, shown: str, *, replication: bool = False) -> Connecti
 
 
 def _without(said: str, conninfo: str) -> str:
-    """What libpq says without the passwords of an address; where it quotes a part of one, nothing of it."""
+    """A message of libpq, or a general one if it quotes a password of the address."""
     url = urlsplit(conninfo)
     written = [url.password or "", *(value for key, value in parse_qsl(url.query) if is_secret(key))]
     secrets = {form for text in written for form in (text, unquote(text)) if form}
@@ -94,7 +95,7 @@ def _not_connected(shown: str, said: str) -> MrqlError:
 
 @contextmanager
 def translated(shown: str, after: Callable[[], str] = lambda: "") -> Iterator[None]:
-    """Turns what psycopg raises in a block into errors of this package; `after` says where things stand now.
+    """Turns what psycopg raises in a block into errors of this package; `after` returns a hint at the current state.
 
     Raises: EngineError where the server is gone or has no room; UserError where it refuses.
     """
@@ -114,7 +115,7 @@ def translated(shown: str, after: Callable[[], str] = lambda: "") -> Iterator[No
 
 
 def _line(error: Exception) -> str:
-    """What an error says, on one line."""
+    """The message of an error, on one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # libpq begins with the address, which may be long, and has one line for each address of a host.
     return (lines or [type(error).__name__])[0].removeprefix("connection failed: ")

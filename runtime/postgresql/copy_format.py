@@ -16,7 +16,7 @@ from mrql.runtime.postgresql.columns import JSONB, column_type
 
 
 def encode_copy(output: Output, answer: Value) -> bytes:
-    """A part file; a row that is not a change counts once."""
+    """A part file; a row without a weight gets the weight 1."""
     rows = ((row, weight or (1,)) for row, weight in output.rows(answer))
     return "".join(f"{line(row, output.item)},{n}\n" for row, (n,) in rows).encode()
 
@@ -25,12 +25,12 @@ COPY = AnswerFormat("copy", Records(typed=True), encode=encode_copy, suffix="csv
 
 
 def parts(directory: Path) -> Iterator[Path]:
-    """The files that were written."""
+    """The part files in a directory that are not empty."""
     yield from sorted(file for file in directory.glob("part-*") if file.stat().st_size)
 
 
 def line(row: Value, item: Type) -> str:
-    """The fields of a row.
+    """A row as a line, without its weight.
 
     >>> line((1, "a", Bag([2.5, 1.0])), ty.TupleType((ty.LONG, ty.STRING, ty.BagType(ty.DOUBLE))))
     '1,"a","[1.0, 2.5]"'
@@ -59,7 +59,7 @@ def _quoted(text: str) -> str:
 
 
 def _sorted(value: Value) -> Value:
-    """A value with the bags in it in order, so that equal values are equal texts."""
+    """A value with its bags in order, so that equal values have equal texts."""
     match value:
         case Bag():
             return Bag(map(_sorted, sorted(value, key=canonical)))

@@ -1,4 +1,4 @@
-"""Where the rows of a batch lie that a server has sent, until the batch is committed."""
+"""The files with the rows of a batch that a server has sent, until the batch is committed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mrql.runtime.sources.rows_file import INCOMING
 
 
 class Incoming:
-    """The directory of a stream: in its checkpoint, or one that goes with the process."""
+    """The directory of a stream for such files: one in its checkpoint, or a temporary one."""
 
     def __init__(self, spec: SourceSpec) -> None:
         self.spec = spec
         self.number = 0
-        """How many files there have been."""
+        """The number of files named so far."""
         self.temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def file(self, what: str) -> Path:
-        """A file that is not there yet, in a directory that is empty at first."""
+        """The path of a new file, in a directory that is emptied before the first one."""
         directory = self._directory()
         self.number += 1
         return directory / f"{what}-{self.number:06d}.parquet"

@@ -1,8 +1,8 @@
-"""The messages of PostgreSQL's logical replication: what the output plugin `pgoutput` says, in version 1.
+"""The messages of PostgreSQL's logical replication, as the output plugin `pgoutput` writes them in version 1.
 
 Each row of `pg_logical_slot_peek_binary_changes` is one message. A transaction is a `Begin`, its changes in their
-order, and a `Commit`; before the first change of a table, and after each change of its columns, come its columns.
-Messages that say nothing of rows (types, origins, those of `pg_logical_emit_message`) are none here.
+order, and a `Commit`; the columns of a table come before its first change, and after each change of these columns.
+Messages that do not concern rows (types, origins, those of `pg_logical_emit_message`) are ignored here.
 Source: "Logical Replication Message Formats" in the documentation of PostgreSQL.
 """
 
@@ -18,33 +18,33 @@ from mrql.algebra.errors import EngineError
 
 
 class Unchanged(Enum):
-    """What stands in a new row for a long value that an update has not touched: it is that of the old row."""
+    """Stands in a new row for a long value that an update has not changed: it is that of the old row."""
 
     UNCHANGED = "unchanged"
 
 
 UNCHANGED: Final = Unchanged.UNCHANGED
 Texts: TypeAlias = tuple[str | Literal[Unchanged.UNCHANGED] | None, ...]
-"""A row: what the output functions of its columns' types give, None for a missing value."""
+"""A row: the texts that the output functions of its columns' types give, None for a missing value."""
 
 
 @attrs.frozen
 class Begin:
-    """A transaction begins, whose commit is at a place in the log."""
+    """The beginning of a transaction, with the place of its commit in the log."""
 
     commit: int
 
 
 @attrs.frozen
 class Commit:
-    """It ends; what comes next in the log comes after `end`."""
+    """The end of a transaction; what comes next in the log comes after `end`."""
 
     end: int
 
 
 @attrs.frozen
 class RelationColumns:
-    """A table, and its columns in the order that its rows have here."""
+    """A table, and its columns in the order that they have in the rows of these messages."""
 
     id: int
     schema: str
@@ -54,7 +54,7 @@ class RelationColumns:
 
 @attrs.frozen
 class Insert:
-    """A row came."""
+    """The insertion of a row."""
 
     relation: int
     new: Texts
@@ -62,7 +62,7 @@ class Insert:
 
 @attrs.frozen
 class Update:
-    """A row became another one; `old` is None where the log does not have all of it."""
+    """The update of a row; `old` is None if the log does not have all of the old row."""
 
     relation: int
     old: Texts | None
@@ -71,7 +71,7 @@ class Update:
 
 @attrs.frozen
 class Delete:
-    """A row went; `old` is None where the log does not have all of it."""
+    """The deletion of a row; `old` is None if the log does not have all of it."""
 
     relation: int
     old: Texts | None
@@ -79,7 +79,7 @@ class Delete:
 
 @attrs.frozen
 class Truncate:
-    """All rows of some tables went."""
+    """The deletion of all rows of some tables."""
 
     relations: tuple[int, ...]
 
@@ -88,12 +88,12 @@ Message: TypeAlias = Begin | Commit | RelationColumns | Insert | Update | Delete
 
 
 def parse_message(data: bytes) -> Message | None:
-    """A message; None for one that says nothing of rows.
+    """A message; None for one that does not concern rows.
 
     >>> parse_message(b"D" + bytes([0, 0, 0, 7]) + b"O" + bytes([0, 2]) + b"t" + bytes([0, 0, 0, 1]) + b"5" + b"n")
     Delete(relation=7, old=('5', None))
 
-    Raises: EngineError where it is none of the protocol.
+    Raises: EngineError where it is not one of the protocol.
     """
     try:
         return _parsed(_Reader(data))
@@ -103,7 +103,7 @@ def parse_message(data: bytes) -> Message | None:
 
 
 class _Strange(Exception):
-    """What no message has."""
+    """Something that no message of the protocol has."""
 
 
 @attrs.define
@@ -177,7 +177,7 @@ def _relation(message: _Reader) -> RelationColumns:
 
 
 def _old(message: _Reader) -> tuple[Texts | None, str]:
-    """The old row, and what comes behind it; only its key, or nothing of it, is None."""
+    """The old row, and the sign that comes after it; the row is None if the log has only its key, or nothing of it."""
     sign = message.sign()
     if sign not in "KO":
         return None, sign

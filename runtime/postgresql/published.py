@@ -1,8 +1,9 @@
-"""A table whose log is read: whether the log has all that is to be known, and whether it is still the table it was.
+"""The checks of a table whose log is read: whether the log has all of its changes, and whether it is still the same
+table.
 
-The log has rows, and no statements: that a column was made anew with another default, a partition was attached with
-its rows, or a publication left a table out for a while is not in it. So what says which rows the log has is noted when
-the stream begins, and looked at again with each batch.
+The log has rows, and no statements: it does not say that a column was made anew with another default, that a partition
+was attached with its rows, or that a publication left a table out for a while. So what determines which rows the log
+has is noted when the stream begins, and checked again with each batch.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SELECT b.attnum, b.attname::text, b.shown, b.attgenerated::text,
     AND c.castmethod <> 'b')
 FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype <> 'd'
 """
-"""The columns of a table, each with its type and, where that is a domain, what it is made of."""
+"""The columns of a table, each with its type and, if that is a domain, the type that the domain is based on."""
 TREE = """
 WITH RECURSIVE tree AS (
   SELECT %s::oid AS oid, ''::text AS since
@@ -58,11 +59,11 @@ WHERE p.pubname = %s ORDER BY r.prrelid
 
 @attrs.frozen
 class Published:
-    """A table as it is published: what tells it from another one, and how its rows are read."""
+    """A table as it is published: what identifies it, and how its rows are read."""
 
     oid: int
     columns: Mapping[str, str]
-    """Of each column that is read its number and its type there."""
+    """The number and the type in the database of each column that is read."""
     partitions: str
     publication: str
     relations: frozenset[int] = attrs.field(eq=False)
@@ -70,7 +71,7 @@ class Published:
     shape: TableShape = attrs.field(eq=False)
 
     def noted(self) -> dict[str, Any]:
-        """What of it a checkpoint notes."""
+        """The part of it that a checkpoint notes."""
         columns = dict(self.columns)
         return {"oid": self.oid, "columns": columns, "partitions": self.partitions, "publication": self.publication}
 
@@ -98,23 +99,23 @@ def _difference(now: Mapping[str, Any], noted: Mapping[str, Any], table: str) ->
 
 @attrs.frozen
 class CatalogColumn:
-    """A column as the catalog has it."""
+    """A column in the catalog of the database."""
 
     number: int
     name: str
     shown: str
-    """Its type, with its numbers of digits and the like."""
+    """Its type, with numbers of digits and the like."""
     generated: str
-    """Not empty where its values are computed from others."""
+    """Not empty if its values are computed from others."""
     source: str
-    """The name of its type, or of what that is made of; empty for one that does not come with the server."""
+    """The name of its type, or of the type that its domain is based on; empty if that does not come with the server."""
     is_text: bool
-    """Whether a value as text is what the server prints."""
+    """Whether the cast of a value to text gives what the server prints."""
 
 
 @attrs.frozen
 class Looked:
-    """How a table is looked at; a publication of None is not asked for."""
+    """A table that is looked up in the catalog; with a publication of None, its log is not checked."""
 
     connection: Connection
     address: Address
@@ -129,7 +130,7 @@ class Looked:
     def published(self) -> Published:
         """The table as it is.
 
-        Raises: UserError where there is none, its columns are others, or its log does not have all of its rows.
+        Raises: UserError where there is none, its columns do not fit, or its log does not have all of its rows.
         """
         oid = self._oid()
         columns, shape = self._columns(oid)
@@ -142,7 +143,7 @@ class Looked:
         return Published(oid, columns, partitions, publication, frozenset(row[0] for row in tree), shape)
 
     def must_be_fit(self) -> None:
-        """Raises: UserError where a publication of the table could not have what is to be read."""
+        """Raises: UserError where no publication of the table could have what is to be read."""
         oid = self._oid()
         self._columns(oid)
         self._must_be_logged(oid, self._rows(TREE, [oid]))
@@ -183,7 +184,7 @@ class Looked:
         return noted, TableShape(self.table, tuple(read), self.span)
 
     def _must_be_logged(self, oid: int, tree: Sequence[tuple[Any, ...]]) -> None:
-        """Raises: UserError where the log has not all rows of the table, or not the old ones."""
+        """Raises: UserError where the log does not have all rows of the table, or not the old ones."""
         ((kind, persistence),) = self._rows(
             "SELECT relkind::text, relpersistence::text FROM pg_class WHERE oid = %s", [oid]
         )
@@ -201,7 +202,7 @@ class Looked:
                 raise self._error(said, f"ALTER TABLE {name} REPLICA IDENTITY FULL; {cost}")
 
     def _publication(self, tree: Sequence[tuple[Any, ...]]) -> str:
-        """What the publication is known by.
+        """A digest of the definition of the publication.
 
         Raises: UserError where it does not have all changes of the table.
         """
@@ -226,7 +227,7 @@ class Looked:
 
     @property
     def made_by(self) -> str:
-        """What makes the publication."""
+        """The statement that makes the publication."""
         return f"CREATE PUBLICATION {quoted(self.publication or '')} FOR TABLE {in_sql(self.address)}"
 
     def _rows(self, text: str, arguments: Sequence[Any]) -> list[tuple[Any, ...]]:

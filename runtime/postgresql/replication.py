@@ -1,9 +1,10 @@
-"""A replication slot, and what is said to a server over the connection that it is read by.
+"""A replication slot, and the statements sent over the connection that it is read by.
 
-A slot is a place in the server's log up to which a reader has come: the server keeps the log from there on. It is
-peeked at, which leaves it where it is, and advanced when what was read is committed here. Its first place is that of a
-snapshot, in which the connection that makes it reads the table: each transaction is in one of the two, and none in
-both (`CREATE_REPLICATION_SLOT … USE_SNAPSHOT`; the workers of PostgreSQL's own subscriptions copy tables so).
+A slot is the place of a reader in the server's log: the server keeps the log from there on. The log is read by peeking,
+which leaves the slot where it is, and the slot is advanced when what was read is committed here. Its first place is
+that of a snapshot, in which the connection that makes the slot reads the table: each transaction is in the snapshot or
+after that place, and never in both (`CREATE_REPLICATION_SLOT … USE_SNAPSHOT`; the workers of PostgreSQL's own
+subscriptions copy tables in this way).
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 10.0
-"""So long a slot is waited for that another connection has: that of a process that was killed lets go of it soon."""
+"""The time limit for waiting for a slot that another connection has: that of a killed process releases it soon."""
 PLUGIN = "pgoutput"
-"""What writes the log as messages; it is in each server."""
+"""The output plugin that writes the log as messages; every server has it."""
 
 
 @attrs.frozen
 class SlotState:
-    """A slot as the server has it: up to where it was read, and whether the log from there on is still there."""
+    """The state of a slot at the server: up to where it was read, and whether the log from there on is still there."""
 
     reached: int
     is_whole: bool
@@ -41,14 +42,14 @@ class SlotState:
 
 @attrs.frozen
 class Slot:
-    """A slot over a connection for replication; one that is not `lasting` goes with the connection."""
+    """A slot over a connection for replication; one that is not `lasting` is dropped with the connection."""
 
     connection: Connection
     name: str
     lasting: bool
 
     def state(self) -> SlotState | None:
-        """None where there is no such slot."""
+        """The state of the slot; None if there is no such slot."""
         rows = self._rows(
             "SELECT confirmed_flush_lsn::text, wal_status <> 'lost', plugin::text, database::text"
             " FROM pg_replication_slots WHERE slot_name = %s AND slot_type = 'logical'",
@@ -75,13 +76,13 @@ class Slot:
             raise
 
     def advance(self, place: int) -> None:
-        """What comes before a place is not needed any more."""
+        """Advances the slot to a place: the log before it is not needed any more."""
         text = lsn_text(place)
         patiently(lambda: self._rows("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [self.name, text]))
 
     def changes(self, publication: str, upto: int, most: int | None) -> Iterator[bytes]:
-        """The messages of the transactions that are committed before a place in the log, in the order of commits; so
-        many messages at most, but for the rest of a transaction. The server keeps them on its disk meanwhile.
+        """The messages of the transactions that are committed before a place in the log, in the order of commits; at
+        most `most` messages, except for the rest of a transaction. The server keeps them on its disk meanwhile.
         """
         query = (
             "COPY (SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s,"
@@ -94,7 +95,7 @@ class Slot:
                 yield data
 
     def drop(self) -> None:
-        """Drops it, where it is there."""
+        """Drops the slot, if it is there."""
         if self.state() is not None:
             patiently(lambda: self._rows("SELECT pg_drop_replication_slot(%s)", [self.name]))
 
@@ -103,30 +104,30 @@ class Slot:
 
 
 def rows(connection: Connection, text: str, arguments: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
-    """What the server answers."""
+    """Executes a statement, and returns its rows."""
     cursor = connection.execute(text.encode(), arguments)
     return cursor.fetchall() if cursor.description else []
 
 
 def snapshot(connection: Connection) -> str:
-    """Which transactions are over, and which are not, as `pg_current_snapshot` says it."""
+    """The current snapshot (`pg_current_snapshot`): which transactions have ended, and which have not."""
     ((found,),) = rows(connection, "SELECT pg_current_snapshot()::text")
     return str(found)
 
 
 @attrs.frozen
 class Mark:
-    """A place in the log behind all that was committed until now, and the transaction that has made it."""
+    """A place in the log after everything committed so far, and the transaction that has made it."""
 
     place: int
     transaction: int
 
     @staticmethod
     def made(connection: Connection) -> Mark:
-        """A place with nothing before it that is not on the disk: the end of a record that is written for it.
+        """A place before which all of the log is on the disk: the end of a record that is written for this.
 
-        What `pg_current_wal_flush_lsn` gives may be within a record, and who peeks up to there waits for the rest of
-        that, which nobody writes to the disk before the next commit.
+        The place from `pg_current_wal_flush_lsn` may be within a record, and a peek up to there waits for the rest of
+        that record, which nobody writes to the disk before the next commit.
         """
         rows(connection, "SET synchronous_commit = local")
         query = "SELECT pg_logical_emit_message(true, 'mrql', '')::text, pg_current_xact_id()::text"
@@ -134,8 +135,8 @@ class Mark:
         return Mark(parse_lsn(place), int(transaction))
 
     def alone(self, before: str) -> str | None:
-        """The snapshot in which nothing but the transaction of the mark has happened since one `before` it; None where
-        others have had numbers in between.
+        """The snapshot in which only the transaction of the mark has happened since the snapshot `before` it; None if
+        other transactions were given numbers in between.
 
         >>> Mark(0, 12).alone("12:12:"), Mark(0, 12).alone("9:12:9,10"), Mark(0, 13).alone("12:12:")
         ('13:13:', '9:13:9,10', None)
@@ -151,9 +152,9 @@ class Mark:
 
 
 def patiently(action: Callable[[], T]) -> T:
-    """Does something with a slot, again and again while another connection has it.
+    """Does something with a slot, and retries while another connection has it.
 
-    Raises: psycopg.errors.ObjectInUse where that goes on.
+    Raises: psycopg.errors.ObjectInUse where that lasts longer than `PATIENCE_SECONDS`.
     """
     from psycopg.errors import ObjectInUse
 
@@ -169,7 +170,8 @@ def patiently(action: Callable[[], T]) -> T:
 
 @contextmanager
 def patiently_opened(cursor: Any, query: str, arguments: Sequence[Any]) -> Iterator[Any]:
-    """What COPY sends. The server begins when all is ready: a slot that another connection has shows before."""
+    """The data that COPY sends. The server sends when all is ready, so opening already fails if another connection has
+    the slot."""
 
     def opened() -> tuple[Any, Any]:
         manager = cursor.copy(query, arguments)

@@ -1,7 +1,7 @@
-"""Rows that come from PostgreSQL as text, written to Parquet files: the engines read those by themselves.
+"""Rows that come from PostgreSQL as text, written to Parquet files, which the engines read by themselves.
 
-A row is what the output functions of its columns' types give, whether it comes from COPY or from the log, and all of
-them are converted here, by Arrow, some ten thousand at a time: no more are in memory.
+A row is the texts that the output functions of its columns' types give, whether it comes from COPY or from the log. All
+rows are converted here, by Arrow, some ten thousand at a time: no more are in memory.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from mrql.runtime.postgresql.pgoutput import Texts
 from mrql.runtime.sources.rows_file import RowsFile, column_label
 
 BLOCK_ROWS = 1 << 16
-"""So many changes are in memory."""
+"""The most changes that are in memory."""
 BLOCK_BYTES = 1 << 22
-"""So many bytes of a table are in memory as text."""
+"""The size of a block of a table that is in memory as text."""
 
 
 @attrs.frozen
 class ReadColumn:
-    """A column as it is read: its name, the type of its values here, and the name of its type there."""
+    """A column as it is read: its name, the type of its values here, and the name of its type in PostgreSQL."""
 
     name: str
     type: Type
@@ -49,13 +49,13 @@ class TableShape:
     span: Span | None = attrs.field(default=None, eq=False, repr=False)
 
     def schema(self) -> pa.Schema:
-        """The columns of the files, which have no names but their place."""
+        """The columns of the files, which are named by position."""
         return pa.schema([(column_label(i), arrow_type(c.type)) for i, c in enumerate(self.columns)])
 
 
 @attrs.define
 class RowsWriter:
-    """Writes rows of one weight to a file, which is made when there are some."""
+    """Writes rows of one weight to a file, which is made only if there are any."""
 
     shape: TableShape
     path: Path
@@ -65,13 +65,13 @@ class RowsWriter:
     file: Any = None
 
     def add(self, row: Texts) -> None:
-        """Writes the texts of the columns."""
+        """Writes a row, given as texts."""
         self.waiting.append(row)
         if len(self.waiting) >= BLOCK_ROWS:
             self._flush()
 
     def write(self, texts: Sequence[pa.Array]) -> None:
-        """Writes columns of texts."""
+        """Writes rows, given as columns of texts."""
         schema = self.shape.schema()
         if self.file is None:
             self.file = pq.ParquetWriter(self.path, schema)
@@ -86,7 +86,7 @@ class RowsWriter:
             self.waiting.clear()
 
     def close(self) -> tuple[RowsFile, ...]:
-        """The file, where there were rows."""
+        """Finishes the file, and returns it if there were any rows."""
         self._flush()
         if self.file is None:
             return ()
@@ -98,7 +98,7 @@ class RowsWriter:
 
 
 class _Blocks(io.RawIOBase):
-    """What COPY sends, as a file."""
+    """The blocks that COPY sends, as a file."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class _Blocks(io.RawIOBase):
 
 
 def write_copied(blocks: Iterable[bytes], writer: RowsWriter) -> None:
-    """Writes rows as COPY sends them in CSV, with a constant before the columns: no line is empty then."""
+    """Writes rows as COPY sends them in CSV, with a constant before the columns, so that no line is empty."""
     names = ["constant", *map(column_label, range(len(writer.shape.columns)))]
     stream = _Blocks(iter(blocks))
     first = stream.read(1)  # Arrow takes no empty file
@@ -150,9 +150,9 @@ def write_copied(blocks: Iterable[bytes], writer: RowsWriter) -> None:
 
 
 def converted(texts: pa.Array, column: ReadColumn, shape: TableShape) -> pa.Array:
-    """A column of values.
+    """The values of a column, given as texts.
 
-    Raises: UserError, naming the first text that is none of the type.
+    Raises: UserError, naming the first text that is not of the type.
     """
     try:
         return _converted(texts, column)
@@ -175,7 +175,7 @@ def _converted(texts: pa.Array, column: ReadColumn) -> pa.Array:
             return pc.utf8_rtrim(texts, " ")
         case "bytea":  # `\x` and its digits
             return pa.array([None if text is None else _bytes_of(text) for text in texts.to_pylist()], wanted)
-        case "float4":  # a double is the nearest one of the `real`, and not of its text
+        case "float4":  # a double is the nearest to the `real`, and not to its text
             return pc.add(texts.cast(pa.float32()), pa.scalar(0, pa.float32())).cast(wanted)
         case "int8" if column.type == ty.DOUBLE:
             return texts.cast(pa.int64()).cast(wanted, safe=False)

@@ -1,8 +1,8 @@
-"""The type of the rows of a table, as the database's catalog has it, for a stream that does not say it.
+"""The type of the rows of a table, found in the catalog of the database, for a stream that does not give it.
 
-Taken are types whose values are all of one type here. A `numeric` of any number of digits is of none, nor is an array
-or an interval: such a column is left out, and so is one that the log does not have. A type that is written says as
-what it is to be read.
+A column is taken if all values of its type are of one type here. A `numeric` of any number of digits has no such type,
+nor has an array or an interval: such a column is left out, and so is one that the log does not have. A type in the
+query says what a column is to be read as.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ OWN: Mapping[str, Type] = {
     "float8": ty.DOUBLE,
     "time": ty.STRING,  # the texts have the order of the times
 }
-"""What the types of columns are here, by their names in `pg_type`."""
+"""The types here of the types of columns, by their names in `pg_type`."""
 _NUMERIC = re.compile(r"numeric\((\d+),(\d+)\)")
 
 
 def row_type(spec: SourceSpec) -> ty.RecordType:
     """The columns of the table that a stream names.
 
-    Raises: UserError where there is none, or none of its columns is of a type of the language; EngineError where the
-        server is not reached.
+    Raises: UserError where there is no table, or none of its columns is of a type of the language; EngineError where
+        the server cannot be reached.
     """
     address = published_table(spec)[0] if spec.is_log else polled_table(spec)[0]
     with closing(connect(address.conninfo, address.shown)) as connection, translated(address.shown):
@@ -59,7 +59,7 @@ def _own(column: CatalogColumn, *, is_logged: bool) -> Type | None:
         digits = _NUMERIC.fullmatch(column.shown)
         precision, scale = map(int, digits.groups()) if digits else (0, 0)
         return ty.DecimalType(precision, scale) if scale <= precision <= ty.MAX_PRECISION and precision else None
-    # What is of no schema of the server's own is an enumeration, or a type that is read as it is printed.
+    # A type that does not come with the server, such as an enumeration, is read as it is printed.
     return ty.STRING if not column.source and column.is_text else OWN.get(column.source)
 
 

@@ -1,8 +1,8 @@
 """The answer kept current in a table of PostgreSQL, batch by batch, each in one transaction.
 
-The changes of a batch are first written to files, which the commit of the checkpoint names, and moves to its outbox.
-The transaction that applies them has done all its work by then; what is left for it is to commit. If the process dies
-between the two commits, the next one applies what is in the outbox: the table says which batch it has.
+The changes of a batch are first written to files, which the commit of the checkpoint lists, and moves to its outbox.
+By then the transaction that applies them has done all its work except for its commit. If the process dies between the
+two commits, the next one applies the content of the outbox: the database says which batch the table has.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class TablePlace:
         return self.address.shown
 
     def open(self, opening: Opening) -> TableSink:
-        """A sink for the batches after the last one that is there.
+        """A sink for the batches after the last one that went there.
 
-        Raises: UserError where the table is not the stream's; EngineError where the server is not reached.
+        Raises: UserError where the table is not the stream's; EngineError where the server cannot be reached.
         """
         shown = self.address.shown
         outbox, after = opening.outbox(shown), opening.last_batch(shown)
@@ -60,10 +60,10 @@ def table_at(text: str) -> TablePlace:
 class TableSink:
     """Keeps the answers of a stream in a table.
 
-    `outbox` is where changes wait. `after` is the batch that the stream goes on after, if it went to this table until
-    now.
+    `outbox` is the directory where changes wait. `after` is the batch that the stream continues after, if it went to
+    this table until now.
 
-    Raises: UserError where the table is not this stream's, or of another shape; EngineError where the server is gone.
+    Raises: UserError where the table is not this stream's, or has other columns; EngineError where the server is gone.
     """
 
     address: Address
@@ -76,7 +76,7 @@ class TableSink:
     changes: bool = True
     columns: tuple[TableColumn, ...] = attrs.field(init=False)
     whole: bool = attrs.field(init=False)
-    """Whether the next batch replaces what is in the table."""
+    """Whether the next batch replaces the content of the table."""
     table: StreamTable = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -97,7 +97,7 @@ class TableSink:
         self.table.connection.close()
 
     def start_anew(self) -> None:
-        """The next answer is that to another query."""
+        """Has the next batch replace the content of the table: it is of another query."""
         self.whole = True
 
     # --- at the start -------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class TableSink:
             raise
 
     def _finish(self) -> None:
-        """Applies what a process that died has committed to the checkpoint, and not to the table."""
+        """Applies to the table the batches that a process that died has committed to the checkpoint only."""
         if self.after is None:
             return
         found = ((batch_number(path.name), path) for path in self.outbox.glob("batch-*"))
@@ -130,16 +130,16 @@ class TableSink:
                 self._drop(waiting)
 
     def _drop(self, waiting: Path) -> None:
-        """Removes changes that wait no more."""
+        """Removes changes that need not wait any more."""
         self.files.drop(waiting, self.outbox / f".{waiting.name}-gone{self.suffix}")
 
     def _has(self, found: Found | None, number: int) -> bool:
-        """Whether a batch is in what is there."""
+        """Whether the table as it was found has a batch of this stream, or a later one."""
         record = None if found is None else found.record
         return record is not None and record.stream == self.stream and record.batch >= number
 
     def _waits_for(self, found: Found | None, number: int, *, whole: bool) -> bool:
-        """Whether a batch is the next one for what is there."""
+        """Whether a waiting batch is the next one for the table as it was found."""
         record = None if found is None else found.record
         if whole:
             ours = record is not None and record.stream == self.stream and record.batch < number
@@ -147,9 +147,9 @@ class TableSink:
         return record == StreamRecord(self.stream, number - 1)
 
     def _is_to_be_replaced(self, found: Found | None) -> bool:
-        """Whether the next batch replaces what is in the table.
+        """Whether the next batch replaces the content of the table.
 
-        Raises: UserError where that was not asked for.
+        Raises: UserError where the table does not fit, and is not to be replaced.
         """
         hint = f"name another table; or add replace=true to the address, and {self.address.name} is made anew"
         if found is not None and found.columns != self.columns:
@@ -177,7 +177,7 @@ class TableSink:
         return f"the table {self.address.name} is at batch {found.record.batch}"
 
     def _stands(self) -> str:
-        """What the table has after an error."""
+        """The batch that the table has after an error, as a hint."""
         return "" if self.after is None else f"batch {self.after} is in the table"
 
     # --- a batch ------------------------------------------------------------------------------
@@ -185,8 +185,8 @@ class TableSink:
     def prepare(self, number: int, answer: Answer) -> Applied:
         """Applies the changes of a batch, in a transaction that is still open when this returns.
 
-        Raises: UserError where a row cannot be in the table, or one that is to go is not in it; EngineError where the
-            server is gone.
+        Raises: UserError where a row cannot be stored in the table, or one to be deleted is not in it; EngineError
+            where the server is gone.
         """
         self._must_be_connected()
         whole = self.whole
@@ -197,7 +197,7 @@ class TableSink:
             self.table.connection.rollback()
             if not has_fractions(self.type):
                 raise self._missing(error) from None
-            # A sum that was added up in another order is not always near: it may have been close to zero.
+            # A sum that was added up in another order is not always near the old one: it may be close to zero.
             whole = True
             self.files.remove(hidden)
             hidden = self._write(number, answer, whole=True)
@@ -207,7 +207,7 @@ class TableSink:
         return Applied(self, number, Publication(hidden, final, waits=True))
 
     def _must_be_connected(self) -> None:
-        """Between two batches a server may have been started again."""
+        """Connects again if the connection was lost: a server may be restarted between two batches."""
         try:
             with translated(self.place):
                 self.table.connection.execute("SELECT 1")
@@ -249,12 +249,12 @@ class TableSink:
         return f"batch {number} may not be in the table yet; with a --checkpoint the same command brings it there"
 
     def drop_waiting(self) -> None:
-        """Removes what may still wait: it is of the last batch, or of those before it."""
+        """Removes the changes that still wait: they are of the last batch, or of those before it."""
         for waiting in self.outbox.glob("batch-*"):
             self._drop(waiting)
 
     def hidden(self) -> Iterator[Path]:
-        """What is written aside and was not published."""
+        """The hidden directories that were not published."""
         yield from self.outbox.glob(".batch-*")
 
 
@@ -272,6 +272,6 @@ class Applied:
         return (self.changes,)
 
     def publish(self, files: DurableFiles) -> None:
-        """Commits the transaction; from now on nothing waits."""
+        """Commits the transaction; after that no changes wait."""
         self.sink.committed(self)
         self.sink.drop_waiting()

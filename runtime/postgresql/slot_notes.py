@@ -1,7 +1,7 @@
-"""Which replication slots a stream has, noted in its checkpoint before they are made.
+"""The replication slots of a stream, noted in its checkpoint before they are made.
 
-A slot that nobody reads keeps the server from removing its log, until the disk is full. So what was made is known even
-where the process died before its first commit: the next start drops it, and so does `mrql checkpoint release`.
+A slot that nobody reads keeps the server from removing its log, until the disk is full. By its note a slot is known
+even if the process died before its first commit: the next start drops it, and so does `mrql checkpoint release`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.postgresql.address import Address
 
 SLOTS = "slots"
-"""Here is a file for each slot, of its name."""
+"""The directory in a checkpoint with a file for each slot, of the slot's name."""
 
 
 @attrs.frozen
 class SlotNote:
-    """A slot of a stream: its name in the query, and where the slot is."""
+    """A slot, the name of its stream in the query, and where the slot is."""
 
     slot: str
     stream: str
@@ -35,7 +35,7 @@ class SlotNote:
 
 
 def new_slot_name(address: Address) -> str:
-    """A name that no other slot has; it begins with that of the table.
+    """A name that no other slot has, made from that of the table.
 
     >>> new_slot_name(Address("", "", "Order items"))[:-12]
     'mrql_order_items_'
@@ -45,9 +45,9 @@ def new_slot_name(address: Address) -> str:
 
 
 def slot_notes(checkpoint: Path) -> list[SlotNote]:
-    """The slots that are noted.
+    """The slots that are noted in a checkpoint.
 
-    Raises: UserError where one is not what was written.
+    Raises: UserError where a note is damaged.
     """
     found = []
     for file in sorted((checkpoint / SLOTS).glob("mrql_*")):
@@ -61,7 +61,7 @@ def slot_notes(checkpoint: Path) -> list[SlotNote]:
 
 
 def note_slot(checkpoint: Path, note: SlotNote) -> None:
-    """Notes a slot; that is on the disk when this returns."""
+    """Notes a slot; the note is on the disk when this returns."""
     files, directory = DurableFiles(), checkpoint / SLOTS
     files.make_directory(directory)
     body = json.dumps({"stream": note.stream, "place": note.place}, ensure_ascii=False)
@@ -70,5 +70,5 @@ def note_slot(checkpoint: Path, note: SlotNote) -> None:
 
 
 def forget_slot(checkpoint: Path, slot: str) -> None:
-    """The slot is dropped."""
+    """Removes the note of a slot that is dropped."""
     DurableFiles().remove(checkpoint / SLOTS / slot)

@@ -1,4 +1,4 @@
-"""A stream of the rows of a table whose column grows: `stream(postgresql, "postgresql://…?table=t&column=id", …)`.
+"""A stream of the rows of a table with a growing column: `stream(postgresql, "postgresql://…?table=t&column=id", …)`.
 
 It is the worked example of docs/sources.md.
 """
@@ -52,7 +52,7 @@ class PostgresTable:
         return self.latest(start, None)
 
     def is_at(self, offset: Offset, end: Offset) -> bool:
-        """The server says what is between: by the order of the column's type."""
+        """Whether there are no rows between the two, which the server compares by the order of the column's type."""
         if end is None or offset == end:
             return True
         between = f"SELECT true FROM {self.table} WHERE {self._between(offset, end)} LIMIT 1"
@@ -78,13 +78,13 @@ class PostgresTable:
             self.connection.close()
 
     def _between(self, start: Offset, end: Offset) -> str:
-        """The server takes an offset for a value of the column's type."""
+        """The condition for rows after `start` up to `end`; the server takes these as values of the column's type."""
         conditions = [] if start is None else [f"{self.column} > %(start)s"]
         conditions += [] if end is None else [f"{self.column} <= %(end)s"]
         return " AND ".join([f"{self.column} IS NOT NULL", *conditions])
 
     def _rows(self, query: str, start: Offset, end: Offset) -> list[tuple[Any, ...]]:
-        """Asks; a connection that was lost since the last time is made anew."""
+        """Executes a query; a connection that was lost since the last time is made anew."""
         if self.connection is None or self.connection.closed:
             self.connection = connect(self.address.conninfo, self.address.shown)
             self.connection.autocommit = True
@@ -116,5 +116,5 @@ def _is_basic(t: Type) -> bool:
 
 
 def _read_as(t: Type) -> str:
-    """What the server is asked for: a decimal with all its digits, which it would round away."""
+    """The type that the server casts a column to: a decimal is not given its scale, to which it would be rounded."""
     return "numeric" if isinstance(t, ty.DecimalType) else TYPES.get(t, "text")

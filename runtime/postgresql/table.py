@@ -1,4 +1,4 @@
-"""A table that holds an answer: what it is now, and how the changes of a batch are applied to it.
+"""A table that holds an answer: its current state, and how the changes of a batch are applied to it.
 
 `mrql_streams`, in the same schema, says for each table which stream keeps it current, and which batch it has. That row
 is written by the transaction that applies the batch.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 PATIENCE = "5s"
-"""So long a connection waits for another that writes to the table: a process that was killed lets go of it soon."""
+"""The time limit for waiting for a connection that writes to the table: that of a killed process releases it soon."""
 
 
 def quoted(name: str) -> str:
@@ -37,7 +37,7 @@ def quoted(name: str) -> str:
 
 
 def among_placeholders(name: str) -> str:
-    """A name in SQL with placeholders, in which `%` begins one.
+    """A name for SQL with placeholders, in which a `%` begins one.
 
     >>> among_placeholders(quoted("50%s"))
     '"50%%s"'
@@ -78,7 +78,7 @@ class StreamTable:
     address: Address
     columns: tuple[TableColumn, ...]
     schema: str | None = attrs.field(init=False)
-    """Where it is, or is to be made: the address need not say it."""
+    """The schema that it is in, or is to be made in: the address need not give it."""
 
     def __attrs_post_init__(self) -> None:
         self.schema = self.address.schema or self._found_schema()
@@ -111,7 +111,7 @@ class StreamTable:
     # --- what is there ------------------------------------------------------------------------
 
     def take(self) -> None:
-        """Lets no other stream write to the table while the connection lasts, whatever its address calls the table.
+        """Keeps other streams from writing to the table while the connection lasts, however their addresses name it.
 
         Raises: psycopg.errors.LockNotAvailable where another one does.
         """
@@ -120,7 +120,7 @@ class StreamTable:
         self._execute("RESET lock_timeout")
 
     def look(self) -> Found | None:
-        """What is there; None where there is no table.
+        """The table as it is; None if there is none.
 
         Raises: UserError where there is something else of this name.
         """
@@ -150,7 +150,7 @@ class StreamTable:
     # --- a batch ------------------------------------------------------------------------------
 
     def replace(self, files: Iterable[Path], record: StreamRecord, *, follows: bool = False) -> None:
-        """Makes the table hold these rows and no others; makes it, where it is not there or of another shape.
+        """Replaces the content of the table; makes the table if it is missing, or anew if it has other columns.
 
         Raises: UserError where it `follows` on a batch that the table is not at.
         """
@@ -183,11 +183,12 @@ class StreamTable:
         self._note(record)
 
     def _lock(self) -> None:
-        """Others may read the table, and see it as it was before the batch."""
+        """Locks the table for writing: others may still read it, and see it as it was before the batch."""
         self._execute(f"LOCK TABLE {self.name} IN SHARE ROW EXCLUSIVE MODE")
 
     def _must_be_before(self, record: StreamRecord) -> None:
-        """Who has the lock of a session may have lost it, where a server stands between that hands its connections on.
+        """Checks that the table is at the batch before: the lock of the session may be lost, if a connection pool is in
+        between.
 
         Raises: UserError where the table has another stream's batch, or another one of this stream.
         """
@@ -214,7 +215,7 @@ class StreamTable:
         )
 
     def _load(self, files: Iterable[Path]) -> None:
-        """Brings the rows of a batch to temporary tables: as they come, and equal ones as one, with how often."""
+        """Loads the rows of a batch into temporary tables: as they are, and with the weights of equal rows added."""
         numbered = [f"c{i}" for i in range(len(self.columns))]
         typed = ", ".join(f"c{i} {column.type}" for i, column in enumerate(self.columns))
         for name in ("mrql_batch", "mrql_net"):
@@ -240,9 +241,9 @@ class StreamTable:
         )
 
     def _delete(self) -> None:
-        """Deletes each row as often as is said. Rows that are equal but for rounding stand in for one another: such
-        that have been added up in another order. The nearest are taken first; where two rows want the same one, the
-        other looks again.
+        """Deletes each row as often as its weight says. Rows that are equal except for rounding stand in for one
+        another, as their sums may have been added up in another order. The nearest are taken first; if two rows match
+        the same one, one of the two is matched again.
 
         Raises: Unmatched where a row is not there.
         """
@@ -261,14 +262,14 @@ class StreamTable:
             raise Unmatched(left[1:-1])
 
     def _make_index(self) -> None:
-        """An index by what `_same` asks for, so that a batch costs what it changes and not what is there."""
+        """Makes an index for the condition of `_same`, so that a batch costs what it changes and not what is there."""
         names = [quoted(column.name) for column in self.columns if not column.fraction]
         if names:
             name = f"{self.address.table.encode()[: NAME_MAX_BYTES - 9].decode(errors='ignore')}_mrql_row"
             self._execute(f"CREATE INDEX IF NOT EXISTS {quoted(name)} ON {self.name} (({_hash(names)}))")
 
     def _same(self) -> str:
-        """Whether a row of the table `t` may stand for the row `d`. Missing values are equal."""
+        """The condition that a row `t` of the table may stand in for the row `d`. Missing values are equal."""
         pairs = [(f"t.{quoted(column.name)}", f"d.c{i}", column) for i, column in enumerate(self.columns)]
         exact = [(mine, theirs) for mine, theirs, column in pairs if not column.fraction]
         conditions = [f"{mine} IS NOT DISTINCT FROM {theirs}" for mine, theirs in exact]
@@ -278,13 +279,13 @@ class StreamTable:
         return " AND ".join(conditions)
 
     def _far(self) -> str:
-        """How many numbers are not the same in the rows `t` and `d`."""
+        """An expression for the number of floating-point columns in which the rows `t` and `d` differ."""
         pairs = [(f"t.{quoted(column.name)}", f"d.c{i}") for i, column in enumerate(self.columns) if column.fraction]
         return " + ".join(f"({mine} IS DISTINCT FROM {theirs})::int" for mine, theirs in pairs) or "0"
 
 
 def _close(mine: str, theirs: str, column: TableColumn) -> str:
-    """Whether two numbers are the same but for rounding."""
+    """The condition that two numbers are the same except for rounding."""
     digits = 5 if column.type == "real" else 9
     a, b = f"{mine}::numeric", f"{theirs}::numeric"
     finite = f"abs({mine}) < 'Infinity' AND abs({theirs}) < 'Infinity'"

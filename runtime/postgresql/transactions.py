@@ -1,4 +1,4 @@
-"""Transactions of the log as rows that came and went."""
+"""Transactions of the log as insertions and deletions of rows."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from mrql.runtime.sources.rows_file import RowsFile
 
 @attrs.define
 class Transactions:
-    """What a part of the log is for the stream: rows that came and went, and how far it goes."""
+    """A part of the log, read for a stream: the rows inserted and deleted, and how far it goes."""
 
     came: RowsWriter
     went: RowsWriter
     published: Published
     rows: int
-    """How many rows the table has."""
+    """The number of rows of the table."""
     messages: int = 0
     committed: int | None = None
-    """Behind the last transaction."""
+    """The place after the last transaction; None if there was none."""
     places: dict[int, tuple[int, ...]] = attrs.Factory(dict)
-    """Of each table that was described, where the columns are that are read."""
+    """For each table that the log has described, the positions of the columns that are read."""
 
     def read(self, messages: Iterable[bytes]) -> None:
-        """Raises: UserError where rows went of which the log does not say which they were."""
+        """Raises: UserError where rows were deleted and the log does not say which."""
         for data in messages:
             self.messages += 1
             match parse_message(data):
@@ -64,15 +64,15 @@ class Transactions:
                     pass
 
     def reached(self, upto: int, most: int | None) -> int:
-        """Behind what it has of the log, where it was read up to a place or to so many messages."""
+        """The place that was reached, when the log was read up to the place `upto` or up to `most` messages."""
         return upto if most is None or self.messages < most else self.committed or upto
 
     def files(self) -> tuple[RowsFile, ...]:
-        """The rows, once all is read."""
+        """The files with the rows, once all is read."""
         return (*self.came.close(), *self.went.close())
 
     def discard(self) -> None:
-        """Removes the rows again."""
+        """Removes these files again."""
         for file in self.files():
             file.path.unlink()
 
@@ -105,5 +105,5 @@ TRUNCATED = (
 
 
 def _whole(new: Texts, old: Texts) -> Texts:
-    """A new row with the long values that are as they were."""
+    """A new row, with the long values that have not changed taken from the old one."""
     return tuple(before if value is UNCHANGED else value for value, before in zip(new, old, strict=True))

@@ -66,7 +66,7 @@ def _has(spec: SourceSpec, row: Value, key: str, version: str | None) -> bool:
 
 
 def _that_have(spec: SourceSpec, parts: Iterable[Part], is_meant: IsMeant, most: int) -> list[Path]:
-    """The first files with such a row, at `most` so many; none if there is too much to read."""
+    """The first files with such a row, up to `most` of them; none if there is too much to read."""
     files = [part for part in parts if isinstance(part, Arrived) and part.withdrawn is None]
     try:
         if sum(part.read_from.stat().st_size for part in files) > LOOKED_THROUGH_MAX_BYTES:

@@ -42,7 +42,7 @@ OPEN_QUOTE = '`multiline` reads records that go on in the next line; with `quote
 UNCLEAR_QUOTES = "quotes that are not closed, or that something stands behind"
 
 NO_CHARACTER = "\uffff"
-"""What Spark reads for an empty field without quotes; also set as its quote or escape where there is none."""
+"""The character read on Spark for an empty field without quotes, and set as quote or escape where there is none."""
 
 
 def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Value, int]]:

@@ -36,7 +36,7 @@ from mrql.runtime.sources.formats.json_types import joined_types, type_of, widen
 
 SAMPLE_ROWS = 1000
 """The most rows that a type is found in, unless the source says another number."""
-SAMPLE_BYTES = 1_000_000
+SAMPLE_CHARACTERS = 1_000_000
 
 
 def read_json(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Value, int]]:
@@ -224,7 +224,7 @@ SHOWN_MAX_CHARACTERS = 1000
 
 @deep
 def infer_row(files: Sequence[Path], multiline: bool = False, rows: int | None = None) -> Type | None:
-    """The type of the rows, found in the first `rows` of them, or else in at most `SAMPLE_ROWS` of the first megabyte;
+    """The type of the rows, found in the first `rows` of them, or else in at most `SAMPLE_ROWS` of the first million characters;
     None if there are none.
 
     What is not JSON is skipped: it is found malformed when it is read.
@@ -234,7 +234,7 @@ def infer_row(files: Sequence[Path], multiline: bool = False, rows: int | None =
     if not multiline:
         _must_be_lines(files)
     joined: Type | None = None
-    sample = _sample(files, multiline, SAMPLE_BYTES) if rows is None else _sample(files, multiline, None)
+    sample = _sample(files, multiline, SAMPLE_CHARACTERS) if rows is None else _sample(files, multiline, None)
     for value in islice(sample, rows or SAMPLE_ROWS):
         found = type_of(value)
         joined = found if joined is None else joined_types(joined, found)
