@@ -224,8 +224,8 @@ SHOWN_MAX_CHARACTERS = 1000
 
 @deep
 def infer_row(files: Sequence[Path], multiline: bool = False, rows: int | None = None) -> Type | None:
-    """The type of the rows, found in the first `rows` of them, or else in at most `SAMPLE_ROWS` of the first million characters;
-    None if there are none.
+    """The type of the rows, found in the first `rows` of them, or else in at most `SAMPLE_ROWS` of the first
+    `SAMPLE_CHARACTERS`; None if there are none.
 
     What is not JSON is skipped: it is found malformed when it is read.
 

@@ -1,4 +1,4 @@
-"""What looks like a variable of Spark's in a query, in a name or in a path is what it is, whatever the session says."""
+"""Text that looks like a Spark variable in a query, a name or a path is literal, whatever the session says."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ VARIABLES = ("${env:HOME}", "${system:user.name}", "${spark.app.name}", "x${spar
 
 
 def test_a_string_begins_no_variable() -> None:
-    """Text of SQL that has a string constant in it has no `${`."""
+    """The SQL of a string constant has no `$`, and so no `${`."""
     assert all("$" not in literal_sql(variable, ty.STRING) for variable in VARIABLES)
 
 
 def test_a_session_of_our_own_substitutes_nothing() -> None:
-    """Also where it is asked for."""
+    """A session that mrql starts substitutes no variables, even if that is requested."""
     assert start_settings(None, {"spark.sql.variable.substitute": "true"})["spark.sql.variable.substitute"] == "false"
 
 
 @pytest.mark.spark
 def test_constants_and_names(spark: SparkSession, tmp_path: Path) -> None:
-    """In a session that substitutes: constants, fields and columns, types in messages, and paths."""
+    """In a session that substitutes variables, constants, names of fields and columns, and paths are still literal."""
     session = spark.newSession()
     session.conf.set("spark.sql.variable.substitute", "true")
     assert session.sql("SELECT '${env:HOME}'").first() != ("${env:HOME}",)

@@ -1,6 +1,6 @@
 """The cases of `tests/language/*.case` on Spark.
 
-Planning is what a query over a handful of rows costs, so that many are put into one: a tuple of their values.
+A query over a handful of rows costs mainly its planning, so many are combined into one: a tuple of their values.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ AT_ONCE = 10
 
 
 def _batches() -> Iterator[tuple[Case, ...]]:
-    """Cases of one file that can be asked for together."""
+    """The cases without an error, in groups from one file that are evaluated together."""
     for _, found in groupby((case for case in cases() if case.error is None), lambda case: case.file):
         together = list(found)
         yield from (tuple(together[i : i + AT_ONCE]) for i in range(0, len(together), AT_ONCE))
 
 
 RECURSIVE = next(together for together in _batches() if together[0].file == "recursion")[:3]
-"""Functions that call themselves, and each other."""
+"""Cases of functions that call themselves, and each other."""
 
 
 def _failing() -> Iterator[Case]:
-    """The cases that only the data make wrong."""
+    """The cases that compile, and whose errors are those of the data."""
     return (case for case in cases() if case.error is not None and _is_compiled(case))
 
 
@@ -65,12 +65,12 @@ def _frames(spark: SparkSession, case: Case) -> dict[str, DataFrame]:
 @pytest.mark.wide(keep=8)
 @pytest.mark.parametrize("together", list(_batches()), ids=lambda together: together[0].name)
 def test_answers(spark: SparkSession, together: tuple[Case, ...]) -> None:
-    """Each query of the batch has its value."""
+    """Each query of a group has its expected value."""
     assert_answers(spark, together)
 
 
 def test_what_calls_itself_is_compiled(spark: SparkSession) -> None:
-    """It is a large expression, and Spark has a bound for the code of one."""
+    """Recursive functions run as generated code, although they are large and Spark limits the code of an expression."""
     with compiled(spark):
         assert_answers(spark, RECURSIVE)
 
@@ -89,7 +89,7 @@ def assert_answers(spark: SparkSession, together: tuple[Case, ...]) -> None:
 @pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("case", list(_failing()), ids=lambda case: case.name)
 def test_errors(spark: SparkSession, case: Case) -> None:
-    """What the data make wrong has the same error as in the reference evaluator, at the same place."""
+    """An error of the data is the same as in the reference evaluator, at the same place."""
     query = mrql.Query(case.compiled, dict(case.streams))
     answer = query.batch(spark, **_frames(spark, case))
     with pytest.raises(UserError) as caught, translated(query.query.span.source):

@@ -33,7 +33,7 @@ ANSWERS = {
 
 
 def test_what_a_session_of_spark_connect_answers() -> None:
-    """What a query is evaluated to, and what is wrong with it, are the same; its settings are as they were."""
+    """Over Spark Connect, answers and errors are the same, and the settings of the session stay as they were."""
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-m", "tests.support.connect_session"]
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)

@@ -1,4 +1,4 @@
-"""Queries of decimals on Spark, over rows that come and go: after each batch the answer is that of the query, to the
+"""Queries of decimals on Spark, over insertions and deletions: after each batch the answer is that of the query, to the
 last digit."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OVER_A_JOIN = (
     " from (k, a, b, c) in S, (l, d, e, f) in T where k = l and f < e group by k: k"
 )
 QUERIES = [
-    # Sums of few digits and of many, which leave the range of 38 digits on the way to where they come back.
+    # Sums of few digits and of many, which may leave the range of 38 digits in between.
     "select (k, sum(a), sum(b), sum(c), avg(a), min(b), max(c), count(a)) from (k, a, b, c) in S group by k: k",
     "(sum(select b from (k, a, b, c) in S), avg(select a from (k, a, b, c) in S),"
     " count_distinct(select a from (k, a, b, c) in S))",
@@ -48,7 +48,7 @@ QUERIES = [
     "select (a, count(b)) from (k, a, b, c) in S group by a: a",
     "select (k, sum(x.A * y.A), sum(x.A)) from x in (select <K: k, A: a> from (k, a, b, c) in S),"
     " y in (select <K: k, A: a> from (k, a, b, c) in T) where x.K = y.K group by k: x.K",
-    # Sums of one side over a join, of few digits and of many, and two that no type holds both of.
+    # Sums of one side over a join, of few digits and of many, and two for which there is no common type.
     OVER_A_JOIN,
     "select (a, d) from (k, a, b, c) in S, (j, d, e, f) in T where a = d and b <= e order by a, d desc limit 3",
     "select x.T from x in (select <K: k, T: sum(a)> from (k, a, b, c) in S group by k: k) where x.T > 0.5m",
@@ -61,7 +61,7 @@ QUERIES = [
 )
 @given(data=st.data())
 def test_decimals_follow_rows_that_come_and_go(spark: SparkSession, data: st.DataObject) -> None:
-    """Also where there is none: an error is one in both engines."""
+    """After each batch the answer is the reference's, and if one is an error, so is the other."""
     text = data.draw(st.sampled_from(QUERIES))
     query = mrql.compile(text, **TYPES)
     streams = sorted(query.trace().plan.streams)
@@ -85,13 +85,13 @@ IN_SPARK = {
     "round(a, 2)": "round(a, 2)", "a as double": "CAST(a AS DOUBLE)",
     "sum(a)": "sum(a)", "min(a)": "min(a)", "max(a)": "max(a)", "sum(a * b)": "sum(a * b)",
 }  # fmt: skip
-"""What is written here, and in Spark's SQL."""
+"""Expressions of the language, and the same in Spark's SQL."""
 
 
 def test_results_have_the_types_that_spark_gives_them(spark: SparkSession) -> None:
-    """Whatever digits the operands have: Spark's own analysis of the same expressions says how many a result has. A
-    common type that has not room for all digits is refused here, and cut off there. An average has as many behind the
-    point as the quotient that it is, which Spark fills up with zeros."""
+    """Results have the types that Spark's own analysis finds for the same expressions, whatever digits the operands
+    have. Two differ: a common type without room for all digits is refused here, and cut off by Spark; an average has at
+    most as many digits behind the point as the quotient that it is, where Spark adds zeros."""
     random_ = random.Random(7)
     refused = 0
     for _ in range(25):
@@ -122,7 +122,8 @@ def test_results_have_the_types_that_spark_gives_them(spark: SparkSession) -> No
 
 
 def test_sums_over_a_join_at_the_ends_of_the_range(spark: SparkSession) -> None:
-    """A side has more than 38 digits on the way; what is taken back brings all of them into the range again."""
+    """The sum of a side may have more than 38 digits in between, and is right after deletions bring it back into the
+    range."""
     query = mrql.compile(OVER_A_JOIN, **TYPES)
     most = (greatest(MANY), greatest(FRACTION))
     more, less = ((1, greatest(MONEY), *(times(number, sign) for number in most)) for sign in (1, -1))

@@ -44,12 +44,12 @@ from tests.support.wild import bags
 
 pytestmark = pytest.mark.spark
 
-# The same cases in every run: what is new is looked for by the longer runs of the reference properties.
+# The same cases in every run; longer runs of the properties of the reference engine look for new ones.
 few = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None)
 
 
 TOGETHER = 4
-"""How many generated queries make one view."""
+"""The number of generated queries in one view."""
 
 
 def as_rows(value: Value, t: ty.Type) -> ZSet:
@@ -81,7 +81,7 @@ def assert_equal_everywhere(spark: SparkSession, text: str, arrived: list[Batch]
 def assert_kept_up_to_date(
     spark: SparkSession, text: str, arrived: list[Batch], tables: Tables | None = None, *, insert_only: bool = False
 ) -> None:
-    """The answer after each batch is that of the reference: what is asked of several queries in one."""
+    """The answer after each batch is that of the reference; used for several queries in one."""
     query = mrql.compile(text, **STREAMS)
     static = tables or {}
     streams = [name for name in streams_of(text) if name not in static]
@@ -94,13 +94,12 @@ def assert_kept_up_to_date(
             assert close(found, expected), f"batch {n}: {show_value(found)}, not {show_value(expected)}"
 
 
-# Of the generated cases a query with a history is one. With deletions there are 2 + 11 × 4, without 2 + 10 × 4, 5 of
-# `test_cases.py` for the rarer constructs, 5 × 4 beside static tables, over wild values 26 of `test_wild.py` and 8 of
-# `test_sums.py`, and 5 of `test_decimals.py`: 152. `make soak` runs as many as it is given time for, of queries
-# of any length.
+# A generated case is a query with a history. There are 2 + 11 × 4 with deletions, 2 + 10 × 4 without, 5 in
+# `test_cases.py` for the rarer constructs, 5 × 4 beside static tables, 26 over wild values in `test_wild.py`, 8 in
+# `test_sums.py`, and 5 in `test_decimals.py`: 152. `make soak` runs as many as time allows, with queries of any length.
 
 LONGEST_TOGETHER = 110
-"""So many characters has each of those of one view, at most."""
+"""The greatest length of each query of a shared view, in characters."""
 
 
 @each_another()
@@ -114,7 +113,7 @@ def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) 
 
 @pytest.mark.parametrize("text", ["select v.T from v in Q", "select <t: v.T> from v in Q", "select v.B from v in Q"])
 def test_rows_that_are_missing(spark: SparkSession, text: str) -> None:
-    """A row that is a missing tuple has missing columns; inside of a row it is told apart."""
+    """A missing tuple as a row has missing columns; inside a row it differs from a tuple of missing values."""
     rows = [
         Record({"E": None, "T": t, "B": b, "W": None})
         for t, b in ((None, None), ((None, None), Bag()), ((1, "x"), Bag([1])))
@@ -129,7 +128,7 @@ def test_rows_that_are_missing(spark: SparkSession, text: str) -> None:
 @settings(few, max_examples=11)
 @given(several_queries(TOGETHER, LONGEST_TOGETHER), st.data())
 def test_generated_queries_together(spark: SparkSession, text: str, data: st.DataObject) -> None:
-    """Queries that follow the same history in one view, which costs less than a view for each."""
+    """Several generated queries have the reference's answers in one view, which costs less than a view for each."""
     assert_kept_up_to_date(spark, text, data.draw(histories(text, deletions=True, fewest=2, most=2, largest=3)))
 
 
@@ -155,7 +154,7 @@ def test_generated_queries_together_over_insertions(spark: SparkSession, text: s
 @settings(few, max_examples=5)
 @given(several_queries(TOGETHER, LONGEST_TOGETHER), st.data())
 def test_generated_queries_beside_tables(spark: SparkSession, text: str, data: st.DataObject) -> None:
-    """Some of the streams are tables that never change."""
+    """Generated queries have the reference's answers where some of the streams are static tables."""
     assume(len(streams_of(text)) > 1)
     tables = data.draw(tables_of(text, fewest=1))
     history = data.draw(histories(text, tables=tables, deletions=True, fewest=2, most=2, largest=3))
@@ -195,38 +194,38 @@ HISTORY: Sequence[Mapping[str, tuple[list[Value], list[Value]]]] = [
 
 
 ONE_BY_ONE, AT_LAST_TOGETHER = ((0,), (1,), (2,)), ((0,), (1, 2))
-"""Which batches of the history come together."""
+"""Which batches of the history are applied together."""
 
 
 def arriving(numbers: Sequence[int], name: str) -> tuple[list[Value], list[Value]]:
-    """What comes of a stream, and what goes, in batches of the history that come together."""
+    """The rows of a stream to insert, and those to delete, in batches of the history that are applied together."""
     parts = [HISTORY[number].get(name, ([], [])) for number in numbers]
     return [row for come, _ in parts for row in come], [row for _, gone in parts for row in gone]
 
 
 @cache
 def delta_of(spark: SparkSession, numbers: Sequence[int], name: str) -> mrql.Delta:
-    """The same as DataFrames, made once for all constructs."""
+    """The same rows as DataFrames, made once for all constructs."""
     frames = [to_dataframe(spark, rows, TYPES[name]) if rows else None for rows in arriving(numbers, name)]
     return mrql.Delta(*frames)
 
 
 IN_A_VIEW = 6
-"""How many constructs make one view, which costs less than a view for each."""
+"""The number of constructs in one view, which costs less than a view for each."""
 
 
 @pytest.mark.wide(keep=9)
 @pytest.mark.parametrize("first", range(0, len(INCREMENTAL), IN_A_VIEW), ids=lambda n: INCREMENTAL[n].name)
 def test_every_construct_follows_its_streams(spark: SparkSession, first: int) -> None:
-    """The queries of `docs/incremental.md`, over a history in two batches; in `make soak` it comes in three."""
+    """The queries of `docs/incremental.md` follow a history in two batches; in `make soak` it comes in three."""
     assert_follows(spark, INCREMENTAL[first : first + IN_A_VIEW], AT_LAST_TOGETHER)
 
 
 def assert_follows(spark: SparkSession, constructs: Sequence[Construct], history: Sequence[Sequence[int]]) -> None:
     """The sum of all changes after each batch, and the answer after the last, are the reference's.
 
-    Groups are kept as those of large states are, in runs that the touched keys are looked up in; and plans are used
-    again from the first. Several constructs are kept in one view, as a tuple.
+    Groups are kept like those of large states, in runs in which the touched keys are looked up, and plans are reused
+    from the first batch on. Several constructs are kept in one view, as a tuple.
     """
     terms = [mrql.compile(construct.query, **TYPES).term for construct in constructs]
     query = mrql.compile(terms[0] if len(terms) == 1 else Tup(tuple(terms)))
@@ -343,17 +342,17 @@ CONSTRUCTS = [
 @pytest.mark.wide(keep=3)
 @pytest.mark.parametrize("number", range(0, len(CONSTRUCTS), 6), ids=CONSTRUCTS.__getitem__)
 def test_constructs(spark: SparkSession, number: int) -> None:
-    """The constructs of the language, over missing values and partners that arrive apart: every sixth of them,
-    beside the queries of `docs/incremental.md`.
+    """Constructs of the language have the reference's answers and changes, over missing values and partners that arrive
+    in different batches: every sixth of them, in addition to the queries of `docs/incremental.md`.
 
-    Every eighteenth is run as code that Spark generates, as they all are by turns in `make soak`.
+    Every eighteenth is run as generated code; in `make soak` all are, by turns.
     """
     with nullcontext() if number % 18 else compiled(spark):
         assert_construct(spark, CONSTRUCTS[number])
 
 
 def assert_construct(spark: SparkSession, text: str) -> None:
-    """A query has the reference's answers and changes as the rows of `ARRIVING` come."""
+    """A query has the reference's answers and changes over the batches of `ARRIVING`."""
     names = streams_of(text)
     arriving = [Batch({name: rows for name, rows in batch.inserted.items() if name in names}) for batch in ARRIVING]
     assert_equal_everywhere(spark, text, arriving)
@@ -414,7 +413,7 @@ ERRORS = [
 
 @pytest.mark.parametrize(("text", "message", "place"), ERRORS)
 def test_run_time_errors(spark: SparkSession, text: str, message: str, place: str) -> None:
-    """A value that does not exist is the same error at the same place, and leaves the view as it was."""
+    """A value that does not exist is the reference's error, with its place in the query; the view stays as it was."""
     t = parse_type(VALUES)
     query = mrql.compile(f"select (k, sum({text})) from v in V group by k: v.B", V=t)
     if "S as" in text:
@@ -436,13 +435,14 @@ def test_run_time_errors(spark: SparkSession, text: str, message: str, place: st
 
 
 def test_a_key_without_parts_however_it_is_held() -> None:
-    """The two sides of a join on `()` have the same columns for it, none, also where one is an element of an array."""
+    """A join key `()` has no columns on either side, whether it is an atom, as an element of an array is, or a
+    structure."""
     held = [Atom("`c`", ty.UNIT), Struct((), ty.UNIT)]
     assert [list(atoms(taken_apart(key))) for key in held] == [[], []]
 
 
 def test_static_table(spark: SparkSession) -> None:
-    """A stream that the view is handed a DataFrame for does not change."""
+    """A stream that is given to the view as a DataFrame is a static table, and takes no changes."""
     query = mrql.compile(
         "select (x.A, y.R) from x in S, y in rates where x.A = y.A",
         S="bag(<A: long>)",
@@ -473,7 +473,7 @@ def test_wrong_dataframe(spark: SparkSession, schema: str, message: str) -> None
 
 
 def test_narrower_columns_widen(spark: SparkSession) -> None:
-    """Integers may stand where longs are expected."""
+    """A column of ints is accepted where longs are expected."""
     query = mrql.compile("sum(select x.A from x in S)", S="bag(<A: long>)")
     with query.view(spark) as view:
         view.apply(S=spark.createDataFrame([(1,), (2,)], "A int"))
@@ -484,7 +484,7 @@ def test_narrower_columns_widen(spark: SparkSession) -> None:
 @pytest.mark.wide(keep=3)
 @pytest.mark.parametrize("name", ["X0", "k0", "x__v1", "C__1", "touched"])
 def test_a_field_with_any_name(spark: SparkSession, name: str) -> None:
-    """No column is hidden by what we give names to, whatever it is called: Spark does not tell X0 from x0."""
+    """A field of any name is not hidden by generated names; to Spark, X0 and x0 may be the same name."""
     t = parse_type(f"{{<{name}: long, L: {{long}}>}}")
     rows = [Record({name: 10, "L": Bag([1, 2])}), Record({name: 200, "L": Bag([3, 4])}), Record({name: 10, "L": Bag()})]
     heads = [
@@ -513,8 +513,8 @@ OF_ONE_GROUP = (
 
 
 def test_a_key_without_parts(spark: SparkSession) -> None:
-    """It has rows or it has none, and what it had is looked up in them, as that of any other key is: a key that is
-    asked for, and those of joins by nothing that do not merge."""
+    """The key `()` has rows or none, and these are looked up like those of any other key: where it is the key of a
+    group, and of joins without a condition that do not merge."""
     history = [
         Batch({"P": [p(0, 0.0), p(0, 0.0)]}),
         Batch({"X": [x(0, 2, None, "b")], "Y": [(2, 2, 2.0, False), (-1, 2, -0.5, True)]}),
@@ -526,7 +526,7 @@ def test_a_key_without_parts(spark: SparkSession) -> None:
 
 
 def test_a_group_in_a_select_in_the_head(spark: SparkSession) -> None:
-    """Spark's analyzer takes more than its usual 100 rounds for functions that are nested like this."""
+    """A group in a nested select is compiled, although Spark's analyzer takes more than its usual 100 rounds for it."""
     text = (
         "select (a, (select distinct (avg(select b from q in P where q.V = p.K), a) from p in P, x in X"
         " where x.B <= a and not (x.B < b) group by p.K, p.V)) from (a, b, c, d) in Y order by inv(a)"
@@ -535,7 +535,8 @@ def test_a_group_in_a_select_in_the_head(spark: SparkSession) -> None:
 
 
 def test_a_wrong_deletion_changes_nothing(spark: SparkSession) -> None:
-    """A row that is not there cannot be deleted, also where its key is; the message names it, the view stays."""
+    """Deleting a row that is not there is an error, also if its key is there; it names the row, and the view stays as
+    it was."""
     query = mrql.compile("select (x.A, sum(x.B)) from x in S group by x.A", S="bag(<A: long, B: long>)")
 
     def rows(*pairs: tuple[int, int]) -> DataFrame:
@@ -561,7 +562,7 @@ def test_a_wrong_deletion_changes_nothing(spark: SparkSession) -> None:
 
 
 def test_an_insert_only_view_refuses_deletions(spark: SparkSession) -> None:
-    """It has not kept what it would need."""
+    """An insert-only view refuses deletions, as it has not kept the rows that these would need."""
     query = mrql.compile("max(S)", S="bag(long)")
     rows = spark.createDataFrame([(1,)], "value long")
     with query.view(spark, insert_only=True) as view, pytest.raises(mrql.UserError, match="only takes insertions"):
@@ -569,7 +570,7 @@ def test_an_insert_only_view_refuses_deletions(spark: SparkSession) -> None:
 
 
 def test_a_view_that_is_closed(spark: SparkSession) -> None:
-    """It has no answer, takes no batch, and says so: its states are gone."""
+    """A view that is closed has no states, so reading it and applying a batch are errors."""
     query = mrql.compile("select (x.A, sum(x.B)) from x in S group by x.A", S="bag(<A: long, B: long>)")
     rows = spark.createDataFrame([(1, 5)], "A long, B long")
     with query.view(spark) as view:

@@ -1,4 +1,4 @@
-"""Batches that are interrupted at any call of Java's, as by Ctrl-C: each counts or does not, and the view goes on."""
+"""Batches interrupted at any call to Java, as by Ctrl-C: each counts or does not, and the view can be used further."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ QUERIES = [
 
 @attrs.define
 class Calls:
-    """The calls of Java's that a thread makes, and those at which it is interrupted."""
+    """The calls to Java that a thread makes, and those at which it is interrupted."""
 
     at: tuple[int, ...] = ()
     thread: int = attrs.Factory(get_ident)
@@ -56,11 +56,11 @@ class Calls:
 
 @contextmanager
 def interrupted(*at: int) -> Iterator[Calls]:
-    """Counts the calls of Java's in the block, and interrupts the thread before some of them."""
+    """Counts the calls to Java in the block, and interrupts the thread before some of them."""
     calls, send = Calls(at), GatewayClient.send_command
 
     def sent(client: GatewayClient, command: str, *arguments: object, **options: object) -> object:
-        if not command.startswith("m"):  # that an object of Java's is needed no longer is said at any time
+        if not command.startswith("m"):  # the release of a Java object is sent at any time
             calls.called()
         return send(client, command, *arguments, **options)
 
@@ -70,7 +70,7 @@ def interrupted(*at: int) -> Iterator[Calls]:
 
 @attrs.define
 class Interrupted:
-    """A view of a query, and what has arrived."""
+    """A view of a query, and the rows that have arrived."""
 
     spark: SparkSession
     query: mrql.Query
@@ -78,7 +78,7 @@ class Interrupted:
     rows: dict[str, ZSet]
     view: mrql.View = attrs.field(init=False)
     calls: int = 200
-    """How many calls of Java's the last whole batch has made."""
+    """The number of calls to Java that the last complete batch made."""
 
     def __attrs_post_init__(self) -> None:
         self.view = self.opened()
@@ -87,7 +87,7 @@ class Interrupted:
         return self.query.view(self.spark, checkpoint=self.root)
 
     def try_to_apply(self, number: int, deltas: Mapping[str, mrql.Delta], *at: int) -> bool:
-        """Applies a batch, interrupted at some calls; says whether it counts."""
+        """Applies a batch, interrupted at some calls; returns whether it counts."""
         try:
             with interrupted(*at) as calls:
                 self.view.apply(offset=number, **deltas)
@@ -108,7 +108,8 @@ class Interrupted:
 
 
 FRACTIONS = st.floats(0, 1.2, exclude_min=True)
-"""Where in a batch it is interrupted; and after so much of one that is taken back."""
+"""Where batches are interrupted: after a fraction of the calls of a batch, and again after a fraction of 20 further
+calls."""
 
 
 @settings(max_examples=4, suppress_health_check=list(HealthCheck))
@@ -120,8 +121,8 @@ def test_a_batch_counts_or_does_not(
     durable: bool,
     places: list[tuple[float, float]],
 ) -> None:
-    """Each is interrupted once or twice, so that it is not even taken back in peace. One that does not count leaves the
-    answer as it was, and may be given again; the session has the settings that it had."""
+    """Each batch is interrupted, and may be interrupted again while it is rolled back. One that does not count leaves
+    the answer as it was, and may be applied again; the settings of the session are restored."""
     query = mrql.compile(text, **TYPES)
     names = sorted(query.trace().plan.streams)
     before = spark.conf.getAll
@@ -147,7 +148,7 @@ def test_a_batch_counts_or_does_not(
 
 @contextmanager
 def large_from_the_start() -> Iterator[None]:
-    """States are kept as those of many rows are: in runs, which are merged beside the batches."""
+    """A block in which states are kept like large ones: in runs, which are merged in the background."""
     with (
         patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", 0),
         patch.object(compaction, "LARGE_MIN_ROWS", 0),

@@ -1,4 +1,4 @@
-"""What the variables and the streams of a query are called makes no difference to its answer."""
+"""The names of the variables and streams of a query make no difference to its answer."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ QUERIES = (
 """A, B, C and D stand for variables."""
 
 CALLED = ("tsxy", "cktx", "ntvx", "xyst")
-"""Variables as the compiler calls its own: once a total hid a `t` of the query, and a count a key `c`."""
+"""Names that the compiler also gives to variables of its own, such as a total `t` and a key `c`, which might hide those
+of a query."""
 
 
 @pytest.mark.wide(keep=4)
 @pytest.mark.parametrize("called", CALLED)
 def test_variables(spark: SparkSession, called: str) -> None:
-    """Ten queries in one, whose variables are called in different ways: on Spark as in the reference."""
+    """Ten queries in one have the reference's answer on Spark, whatever their variables are called."""
     names = dict(zip("ABCD", called, strict=True))
     text = f"({', '.join(f'({query})' for query in QUERIES)})"
     assert_equal(spark, re.sub(r"\b[ABCD]\b", lambda found: names[found[0]], text))
@@ -51,7 +52,7 @@ group by n
 
 @pytest.mark.parametrize("called", [("X1", "X2"), ("D1", "C"), ("F", "V"), ("t", "x")])
 def test_streams(spark: SparkSession, called: tuple[str, str]) -> None:
-    """Streams that are called as states and what is passed on are, or as a variable."""
+    """Streams may be called like states, derived streams or variables."""
     assert_equal(spark, re.sub(r"\b[ST]\b", lambda found: called["ST".index(found[0])], OVER_GROUPS), *called)
 
 

@@ -32,7 +32,7 @@ def deltas(spark: SparkSession, query: mrql.Query, batch: Mapping[str, ZSet]) ->
 @pytest.mark.wide(keep=5)
 @pytest.mark.parametrize("example", EXAMPLES, ids=by_name)
 def test_examples_of_the_documents(spark: SparkSession, example: Example) -> None:
-    """The changes of each batch, and the answer, which is their sum."""
+    """The changes of each batch are those of the example, and the answer is their sum."""
     query = mrql.compile(example.built)
     assert isinstance(query.type, ty.BagType)
     with query.view(spark) as view:
@@ -44,7 +44,7 @@ def test_examples_of_the_documents(spark: SparkSession, example: Example) -> Non
 
 
 def test_a_view_is_integrated_delayed_and_differentiated(spark: SparkSession) -> None:
-    """`answer = before + changes`, whatever the batch; a batch that fails changes none of them."""
+    """`answer = before + changes` after every batch, and a batch that fails leaves the answer as it was."""
     query = mrql.compile(b.distinct(NUMBERS))
 
     def rows(*numbers: int) -> DataFrame:
@@ -69,7 +69,7 @@ def test_a_view_is_integrated_delayed_and_differentiated(spark: SparkSession) ->
 
 
 def test_what_is_there_of_nothing_is_no_change(spark: SparkSession) -> None:
-    """A count of nothing is 0: the first changes are those of that answer, and not of none."""
+    """The first changes are relative to the answer over no rows: a count of 0 is deleted."""
     query = mrql.compile(b.single(b.count(NUMBERS)))
     with query.view(spark) as view:
         changes = view.apply(S=mrql.Delta(to_dataframe(spark, [7], INTS)))
@@ -91,7 +91,7 @@ def test_batches_are_a_group(spark: SparkSession) -> None:
 
 
 def test_terms_are_compiled(spark: SparkSession) -> None:
-    """A term says its streams itself, and which of them are tables; it is also evaluated once."""
+    """A term names its streams itself, and says which of them are tables; it can also be evaluated once."""
     table = b.table("T", "{int}")
     query = mrql.compile(b.join(NUMBERS, table, lambda x: x, lambda x: x))
     assert query.streams == {"S": INTS, "T": INTS}

@@ -1,4 +1,4 @@
-"""States in one partition, of which nothing is moved; and how they come to be in several."""
+"""States in one partition, which are never moved, and how they are distributed over several."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pairs(spark: SparkSession, *rows: tuple[int, int]) -> DataFrame:
 
 
 def exchanges(view: mrql.View) -> list[str]:
-    """The plans of a view that move rows, of those that are used again; there are some."""
+    """The reusable plans of a view that have an exchange; there must be some reusable plans."""
     inner = view._view
     plans = [t.plan.plan.toString() for t in inner.plans._known.values() if isinstance(t, Template)]
     assert plans
@@ -38,7 +38,7 @@ def exchanges(view: mrql.View) -> list[str]:
 
 
 def spread(view: SparkView) -> set[int]:
-    """In how many partitions the runs of a view's states are."""
+    """The numbers of partitions of the runs of a view's states."""
     return {run.handle.getNumPartitions() for table in view.states.tables() for run in table.runs}
 
 
@@ -61,7 +61,8 @@ def test_nothing_is_moved(spark: SparkSession) -> None:
 
 
 def test_what_a_program_does_with_an_answer_knows_nothing_of_its_size(spark: SparkSession) -> None:
-    """Spark is told that states are small, so that it leaves them where they are; an answer need not be."""
+    """Spark is told that states are small, so that it does not distribute them, but not that an answer is: it is not
+    broadcast for a join."""
     other = spark.range(10_000_000).selectExpr("id AS _1")
     with mrql.compile(GROUPED, S=PAIRS).view(spark) as view:
         for n in range(4):
@@ -73,8 +74,8 @@ def test_what_a_program_does_with_an_answer_knows_nothing_of_its_size(spark: Spa
 def test_states_that_have_grown_are_distributed(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, failing: bool
 ) -> None:
-    """With the batch that finds them too large, all of them are; what was can be read until that batch counts, and is
-    freed then. A batch that fails leaves them distributed."""
+    """The batch that finds the states too large distributes all of them; the earlier ones can be read until that batch
+    is committed, and are freed then. If the batch fails, they stay distributed."""
     monkeypatch.setattr(partitions, "IN_ONE_MAX_ROWS", 13)
     before = persistent_rdds(spark)
     query = mrql.compile("select (k, sum(v), 100 / min(v)) from (k, v) in S group by k", S=PAIRS)
@@ -102,7 +103,7 @@ def test_states_that_have_grown_are_distributed(
 
 @pytest.mark.parametrize("fails", ["repartitioned", "compute_all"])
 def test_a_growth_that_fails_changes_nothing(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
-    """All tables are distributed, or none: the batch fails, and with the next one it is tried again."""
+    """If the states cannot be distributed, none of the tables is, and the batch fails; the next batch tries again."""
     query = mrql.compile(JOINED, **dict.fromkeys("STP", PAIRS))
     done = []
 
@@ -139,7 +140,8 @@ def test_a_growth_that_fails_changes_nothing(spark: SparkSession, monkeypatch: p
 def test_what_was_in_blocks_can_be_read_after_states_have_grown(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The changes of a batch are read for the first time when the next one has found states too large, and failed."""
+    """The changes of a batch can be read for the first time after the next batch has found states too large, and
+    failed."""
     for limit in ("MERGED_WHOLE_MAX_ROWS", "WAITED_FOR_MAX_ROWS", "LOOKED_UP_MIN_ROWS", "IN_BLOCKS_MIN_ROWS"):
         monkeypatch.setattr(compaction, limit, 0)
     monkeypatch.setattr(compaction, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", 0)
@@ -160,7 +162,8 @@ def test_what_was_in_blocks_can_be_read_after_states_have_grown(
 
 
 def test_what_spark_knows_no_size_of_is_not_taken_for_large(spark: SparkSession) -> None:
-    """Of some columns of it, Spark takes the size to be a part of the largest there is."""
+    """A batch of unknown size leaves states in one partition, although Spark estimates the size of some of its columns
+    as a part of the largest possible one."""
     rdd = spark.sparkContext.parallelize([(1, 2, "x", "y", "z")])
     unknown = spark.createDataFrame(rdd, "_1 long, _2 long, a string, b string, c string")
     rows = unknown.selectExpr("_1", "_2")
@@ -191,7 +194,7 @@ def test_a_large_batch_finds_states_distributed(
 def test_beside_a_large_table_states_are_distributed(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, most: int, wanted: set[int]
 ) -> None:
-    """A small one is read by one task, and not moved either."""
+    """Beside a large static table, states are distributed; a small one is read by one task, and nothing is moved."""
     monkeypatch.setattr(partitions, "IN_ONE_MAX_TABLE_BYTES", most)
     spark.range(10).selectExpr("id AS _1", "id * 10 AS _2").write.parquet(str(tmp_path / "table"))
     table = spark.read.parquet(str(tmp_path / "table"))

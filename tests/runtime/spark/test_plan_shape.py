@@ -1,4 +1,4 @@
-"""The merge moves only the change: read off the physical plans."""
+"""Physical plans: merges, lookups and joins move only the change, and plans are made once."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.partitions(SEVERAL)]
 
 @pytest.fixture
 def spark(compiled_spark: SparkSession) -> SparkSession:
-    """The plans are those of a program, which Spark compiles."""
+    """A session that compiles plans to code, as in a program."""
     return compiled_spark
 
 
 @pytest.fixture
 def uncompiled(spark: SparkSession) -> Iterator[None]:
-    """For tests of many batches that look at no plan: what differs from batch to batch would be compiled each time."""
+    """Turns code generation off, for tests of many batches that look at no plan: code that differs from batch to batch
+    would be compiled each time."""
     with interpreted(spark):
         yield
 
@@ -58,7 +59,7 @@ NODE = re.compile(r"((?:[ :]  )*(?:[+:]- )?)(?:\*\(\d+\) )?(.*)")
 
 
 def exchanged_states(plan: str) -> int:
-    """How many scans of a state's rows have an Exchange above them."""
+    """The number of scans of a state's rows that have an exchange above them."""
     path: list[tuple[int, str]] = []
     count = 0
     for line in plan.splitlines():
@@ -117,7 +118,7 @@ def change_of(rows: DataFrame) -> Relation:
 
 
 def test_a_lookup_moves_only_the_keys(spark: SparkSession, grouped: tuple[mrql.View, DataFrame]) -> None:
-    """The plan that looks keys up in several runs, as in one, and merges what it finds, has no Exchange above them."""
+    """The plan that looks up keys in two runs at once and merges the rows found has no exchange above the runs."""
     view, rows = grouped
     table = groups(view._view)
     with settings(spark, view._view.settings):
@@ -133,7 +134,7 @@ def test_a_lookup_moves_only_the_keys(spark: SparkSession, grouped: tuple[mrql.V
 
 @pytest.mark.parametrize("head", ["(x, sum(y))", "(x, y)"])
 def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How the answer changes is read off the states where they are; only the two answers are moved to be compared."""
+    """The values of the touched keys before and after a batch are read from the states in place, with no exchange."""
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     query = mrql.compile(f"select {head} from (x, y) in S group by x", S="bag((long, long))")
     with query.view(spark) as view:
@@ -150,7 +151,7 @@ def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, mo
 
 
 def test_runs_are_merged_beside_the_batches(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large runs are merged while batches go on; no batch is lost to it, and no run is left behind."""
+    """Large runs are merged in the background while batches go on, with a correct answer and no RDD left behind."""
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", 0)
@@ -177,7 +178,7 @@ def test_runs_are_merged_beside_the_batches(spark: SparkSession, monkeypatch: py
 
 
 def test_keys_that_are_never_missing(spark: SparkSession) -> None:
-    """Spark knows of such keys that none is missing; what is partitioned by that too still lies where it is."""
+    """For keys that Spark knows are never null, neither a merge nor a lookup moves the state."""
     query = mrql.compile("select (x, avg(y)) from (x, y) in S group by x", S="bag((long, long))")
     rows = spark.range(100).selectExpr("id % 10 AS _1", "id AS _2")
     with query.view(spark) as view:
@@ -196,7 +197,7 @@ def test_keys_that_are_never_missing(spark: SparkSession) -> None:
 def test_rows_kept_by_columns_stay_where_they_are(
     spark: SparkSession, grouped: tuple[mrql.View, DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is looked up in rows that are kept by columns, or merged with them, does not move them either."""
+    """Neither a lookup in rows that are kept by columns nor a merge with them moves these rows."""
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", 0)
     view, rows = grouped
@@ -221,8 +222,7 @@ def test_rows_kept_by_columns_stay_where_they_are(
 
 @pytest.mark.usefixtures("uncompiled")
 def test_a_plan_is_made_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some batches nothing is planned but how a batch's own rows are read, unless there are as many runs of a
-    state as there never were."""
+    """After some batches no relation is planned anew, unless a state has a number of runs that it never had before."""
     query = mrql.compile(
         "select (a, sum(d)) from (a, b) in S, (c, d) in T where b = c group by a", **dict.fromkeys("ST", PAIRS)
     )
@@ -254,8 +254,8 @@ def test_a_plan_is_made_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatc
 def test_a_plan_beside_static_tables_is_made_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark may filter one static table by what a query inside of the plan finds of another, and takes the states
-    beside them to be large enough for that: such a plan could not be copied."""
+    """A plan over static tables can be copied: Spark does not filter one table by a query over another inside the plan,
+    as it might, since it takes the states beside them to be large."""
     nations, regions = str(tmp_path / "nations"), str(tmp_path / "regions")
     spark.range(20).selectExpr("id AS N", "id % 5 AS R").write.parquet(nations)
     spark.range(5).selectExpr("id AS R", "concat('region ', id) AS name").write.parquet(regions)
@@ -277,7 +277,8 @@ def test_a_plan_beside_static_tables_is_made_once(
 
 
 def test_a_task_is_not_sent_what_its_rows_come_from(spark: SparkSession) -> None:
-    """Of steps that are computed together, each with its rows moved, the last is no larger than one before it."""
+    """Of steps that are computed together, each with a shuffle, the RDD of the last is serialized to no more bytes than
+    the one before it."""
     wanted = step_settings(spark)
     plans = Plans(spark, wanted)
     serializer = spark.sparkContext._gateway.jvm.org.apache.spark.serializer.JavaSerializer(
@@ -303,7 +304,7 @@ def test_a_task_is_not_sent_what_its_rows_come_from(spark: SparkSession) -> None
 
 
 def test_only_what_is_read_of_a_batch_is_asked_for(spark: SparkSession, tmp_path: str) -> None:
-    """A plan that is used again still reads no columns of a file but those that it needs."""
+    """A reused plan still reads only the columns of a file that it needs."""
     spark.range(50).selectExpr("id AS A", "id % 3 AS B", "'x' AS C").write.parquet(f"{tmp_path}/rows")
     rows = spark.read.parquet(f"{tmp_path}/rows")
     query = mrql.compile("select (b, sum(r.A)) from r in S group by b: r.B", S="bag(<A: long, B: long, C: string>)")
@@ -316,7 +317,7 @@ def test_only_what_is_read_of_a_batch_is_asked_for(spark: SparkSession, tmp_path
 
 
 def test_the_check_sees_a_shuffled_state(spark: SparkSession, grouped: tuple[mrql.View, DataFrame]) -> None:
-    """Merged as a full outer join, or with adaptive execution, the state is moved: the check above can fail."""
+    """A full outer join with the state, or grouping it by another column, moves it: the check above can fail."""
     view, rows = grouped
     state = groups(view._view).runs[0].df
     with settings(spark, view._view.settings):
@@ -364,7 +365,8 @@ def test_a_join_reads_the_state_where_it_is(spark: SparkSession, tmp_path: str) 
 @pytest.mark.wide(keep=2)
 @pytest.mark.parametrize(("steps", "kept"), [(1, []), (2, [5])])
 def test_a_change_that_several_stages_read_is_computed_once(spark: SparkSession, steps: int, kept: list[int]) -> None:
-    """How groups have changed is looked up once, also where each step of a loop reads it; for one it is not kept."""
+    """A change of groups that several steps of a loop read is computed and kept once; with a single step it is not
+    kept."""
     text = f"""
         c = select (k, count(x)) from (k, x) in S group by k;
         repeat r = c step select (k, n + m) from (k, n) in r, (l, m) in c where k = l limit {steps}
@@ -373,7 +375,7 @@ def test_a_change_that_several_stages_read_is_computed_once(spark: SparkSession,
         for batch in range(2):
             view.apply(S=spark.range(4).selectExpr(f"id % (2 + {batch}) AS _1", "id AS _2"))
         assert sorted(map(tuple, view.answer().collect())) == [(0, 4 + 4 * steps), (1, 3 + 3 * steps), (2, 1 + steps)]
-        # Of two keys that were there and one that is new: two rows that are gone, three that have come.
+        # Two keys existed before and one is new: two rows are deleted, three are inserted.
         assert [run.df.count() for run in view._view.states.deltas.temporaries.changes] == kept
 
 
@@ -404,7 +406,7 @@ def test_what_several_joins_read_is_kept_once(spark: SparkSession) -> None:
 def test_what_is_kept_back_lies_where_the_states_lie(
     spark: SparkSession, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where what makes elements alike is the key of a step's state, its changes are compared where they are."""
+    """If the columns that make elements alike are the key of a step's state, its changes are compared in place."""
     text = """
         links = select (k, n) from (k, n) in S group by k;
         repeat r = select (k, 1.0) from (k, n) in links
@@ -440,7 +442,8 @@ LEAK_QUERIES = [
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(("text", "batches"), LEAK_QUERIES)
 def test_no_rdds_are_left_behind(spark: SparkSession, text: str, batches: int) -> None:
-    """Spark keeps no more RDDs in the last batches than in the first, but for the log of runs; after `close` none."""
+    """The number of RDDs that Spark keeps grows by at most two for each table over all batches; after `close` none is
+    left."""
     spark.catalog.clearCache()
     before = persistent_rdds(spark)
     query = mrql.compile(text, S="bag((long, long))")
@@ -455,8 +458,8 @@ def test_no_rdds_are_left_behind(spark: SparkSession, text: str, batches: int) -
 
 
 def test_a_join_under_a_sum_stores_two_maps(spark: SparkSession) -> None:
-    """[CU]: of orders and items, `sum(price × rate)` keeps by key the sum of rates and the sum of prices, if they are
-    of one magnitude. Where nothing is deleted: a product is rounded."""
+    """[CU]: for `sum(price × rate)` over orders and items, the sum of rates and the sum of prices are kept for each key
+    and magnitude. Only without deletions, since a product is rounded."""
     query = mrql.compile(
         "sum(select i.price * o.rate from o in orders, i in items where o.key = i.key)",
         orders="bag(<key: long, rate: double, note: string>)",
@@ -483,7 +486,7 @@ def test_a_join_under_a_sum_stores_two_maps(spark: SparkSession) -> None:
 
 
 def moved(plan: str) -> int:
-    """How many scans of stored rows are moved as they are, and not as what a join has found in them."""
+    """The number of scans of stored rows that are moved whole, and not only the rows that a join has found in them."""
     path: list[tuple[int, str]] = []
     count = 0
     for line in plan.splitlines():
@@ -499,7 +502,7 @@ def moved(plan: str) -> int:
 def test_a_join_of_three_moves_only_the_batch(
     spark: SparkSession, tmp_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch of the last input is brought to the second, and what it meets there to the first: no state is moved."""
+    """A batch of any of three joined inputs is moved to the others one after the other; no state is moved."""
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
     query = mrql.compile(
@@ -520,14 +523,14 @@ def test_a_join_of_three_moves_only_the_batch(
         for name in "STP":
             plans.clear()
             view._view.advance({name: query.frame(name, rows, rows.sparkSession)})
-            # The batch's own rows are the one scan that is moved, or brought to where it is looked for.
+            # Only the scan of the batch's own rows is moved.
             assert moved(plans[-1]) <= 1, plans[-1]
             assert plans[-1].count("Scan ExistingRDD") == 3
             view._view.rollback()
 
 
 def test_a_small_table_is_sent_once(spark: SparkSession, tmp_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stays the same, and is small, is there already for each batch: no exchange brings a batch to it."""
+    """A small static table is broadcast once, and later batches reuse the broadcast."""
     monkeypatch.setattr(plan_cache, "_PLANS", WeakKeyDictionary())
     spark.range(5).selectExpr("id AS _1", "id % 2 AS _2").write.parquet(f"{tmp_path}/names")
     names = spark.read.parquet(f"{tmp_path}/names")
@@ -551,13 +554,14 @@ def test_a_small_table_is_sent_once(spark: SparkSession, tmp_path: str, monkeypa
 
 
 def _broadcasts(spark: SparkSession) -> set[int]:
-    """The jobs, of those that Spark remembers, that collect what is sent to all tasks."""
+    """The ids of the jobs, of those that Spark remembers, that collect rows to be broadcast."""
     jobs = list(items(spark.sparkContext._jsc.sc().statusStore().jobsList(None)))
     return {job.jobId() for job in jobs if "broadcast exchange" in str(job.jobTags().toString())}
 
 
 def test_a_short_answer_is_sorted_in_one_task(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By ranges Spark would compute it twice, in two jobs: first to see where they end. A long one is sorted so."""
+    """A short answer is sorted in one task, since for a partitioning by ranges Spark computes it twice, in two jobs:
+    first to find the bounds. A long one is partitioned by ranges."""
     rows = spark.range(500).selectExpr("id AS _1", "id * 7 % 11 AS _2")
     query = mrql.compile("select (a, b) from (a, b) in S order by b desc, a", S=PAIRS)
     wanted = sorted(((n, n * 7 % 11) for n in range(500)), key=lambda row: (-row[1], row[0]))

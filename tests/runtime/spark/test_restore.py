@@ -1,4 +1,4 @@
-"""States that are written to Parquet and read again are the same states, and lie where they lay."""
+"""States that are written to Parquet and read again have the same rows, in the same partitions."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from tests.support.saved_states import Saved
 pytestmark = pytest.mark.spark
 
 TOGETHER = 2
-"""So many constructs make one query."""
+"""The number of constructs in one query."""
 
 TRIED = ["filter and map", "group-by on recursive data"]
-"""The first ones of the queries that are tried on Spark; in the reference semantics all are (`test_restore.py`). Types
-of recursive data are known by name."""
+"""The first constructs of the queries that are tried on Spark; in the reference engine all are (`test_restore.py`).
+Types of recursive data are saved by name."""
 
 
 def together(constructs: Sequence[Construct]) -> str:
-    """Several queries as one, which has the tuple of their values."""
+    """Several queries as one, whose value is the tuple of theirs."""
     parts = [construct.query.split("; ") for construct in constructs]
     definitions = [f"{definition};" for part in parts for definition in part[:-1]]
     return " ".join([*dict.fromkeys(definitions), f"({', '.join(f'({part[-1]})' for part in parts)})"])
@@ -56,13 +56,13 @@ def together(constructs: Sequence[Construct]) -> str:
 
 @attrs.define(slots=False)
 class Restarted:
-    """A view on Spark that is written down, and started again."""
+    """A view on Spark whose states are saved, and which is restarted from them."""
 
     text: str
     spark: SparkSession
     home: Path
     tables: Mapping[str, Sequence[Value]] = attrs.Factory(dict)
-    """The rows of those of the streams that are static tables."""
+    """The rows of those streams that are static tables."""
 
     def __attrs_post_init__(self) -> None:
         self.query = mrql.compile(self.text, **TYPES)
@@ -83,7 +83,7 @@ class Restarted:
         return {name: self.frame(rows, name) for name, rows in self.tables.items()}
 
     def apply(self, batch: Mapping[str, tuple[list[Value], list[Value]]]) -> ZSet:
-        """Applies a batch, writes the states down, and returns how the answer has changed."""
+        """Applies a batch, saves the states, and returns the changes of the answer."""
         frames = {}
         for name in sorted(batch.keys() & self.present.keys()):
             come, gone = batch[name]
@@ -99,7 +99,7 @@ class Restarted:
         return t.item if isinstance(t, ty.BagType | ty.ListType) else t
 
     def restart(self, lost: int | None = None) -> None:
-        """Starts again from what was written, without every other state where `lost` says from which on."""
+        """Restarts the view from the saved states; with `lost`, without every other one, from that number on."""
         self.view.close()
         restored = self.saved.restored(self.plan, lost=lost)
         self.view = SparkView(self.plan, self.spark, self.frames(), start=False)
@@ -128,10 +128,11 @@ class Restarted:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", TRIED)
 def test_every_construct(spark: SparkSession, tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The queries of `docs/incremental.md`: started again after each batch, with all states, and with every other.
+    """The queries of `docs/incremental.md` have the right answers and changes if they are restarted after each batch,
+    with all states or with every other one.
 
-    States are kept in turn as large ones are, in runs that changes are appended to, and as small ones, merged whole;
-    either is written as runs.
+    By turns, states are kept like large ones, in runs that changes are appended to, and like small ones, merged whole;
+    both are saved as runs.
     """
     start = [construct.name for construct in CONSTRUCTS].index(first)
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
@@ -151,7 +152,7 @@ def test_every_construct(spark: SparkSession, tmp_path: Path, first: str, monkey
 
 @pytest.mark.wide
 def test_a_static_table_beside_a_stream(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is deleted after a restart beside a table is gone."""
+    """Deletions after a restart take effect in queries that read a static table beside a stream."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     text = (
         "((select x from (x, y) in S where not exists(select d from (c, d) in T where c = x)),"
@@ -172,9 +173,9 @@ def test_a_static_table_beside_a_stream(spark: SparkSession, tmp_path: Path, mon
 def test_what_is_restored_lies_where_it_lay(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aside: int, scan: str
 ) -> None:
-    """A batch after a restart moves nothing of the state: no plan has an Exchange above it. Nothing is left behind.
+    """A batch after a restart moves no state: no plan has an exchange above it. No RDD is left behind.
 
-    A large state is kept by columns from the start.
+    A large state is restored to rows that are kept by columns.
     """
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", aside)
@@ -202,7 +203,7 @@ def test_what_is_restored_lies_where_it_lay(
 
 
 def test_what_is_restored_is_looked_up_as_before(spark: SparkSession, tmp_path: Path) -> None:
-    """Groups, bags, inputs of joins, and rows that may be deleted."""
+    """Restored tables have the same `access` as before: groups, bags, inputs of joins, and rows that may be deleted."""
     text = "select (x, count(b), b) from (x, y) in S, (a, b) in T where y = a group by x"
     view = Restarted(text, spark, tmp_path)
     view.apply(HISTORY[0])
@@ -218,7 +219,7 @@ def test_what_is_restored_is_looked_up_as_before(spark: SparkSession, tmp_path: 
 def test_what_was_written_by_partition_is_read_so(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, moved: int
 ) -> None:
-    """Rows are moved to where their keys belong only where there are more or fewer partitions than were written."""
+    """Saved rows are shuffled when they are read only if there are more or fewer partitions than were written."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)

@@ -1,4 +1,4 @@
-"""Static tables where a stream might be: what is deleted from a stream beside one is gone, in every form of a query."""
+"""Static tables in place of streams: what is deleted from a stream beside one is gone, in every form of a query."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ HISTORY: list[Changes] = [
 def test_what_is_deleted_beside_a_table_is_gone(
     spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer after each batch is the reference's; and so are the sums of the changes of single queries.
+    """The answer after each batch is the reference's.
 
-    States are kept in turn as small ones are, merged whole, and as large ones, in runs.
+    By turns, states are kept like small ones, merged whole, and like large ones, in runs.
     """
     if [*QUERIES].index(name) % 2:
         monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
@@ -114,7 +114,7 @@ def test_what_is_deleted_beside_a_table_is_gone(
 
 @pytest.mark.parametrize("form", ["rows", "groups"])
 def test_changes_beside_a_table(spark: SparkSession, form: str) -> None:
-    """What was, and all changes of the answer since, are the answer."""
+    """The answer over no rows, plus all changes since, is the answer."""
     query = mrql.compile(FORMS[form].format(ABSENT), S=PAIRS, T=PAIRS)
     present = {"S": ZSet()}
 
@@ -135,7 +135,7 @@ def frame(spark: SparkSession, rows: Sequence[Value]) -> DataFrame:
 
 
 def deltas(spark: SparkSession, batch: Changes, present: dict[str, ZSet]) -> dict[str, mrql.Delta]:
-    """A batch as DataFrames, which is added to what is `present`."""
+    """A batch as DataFrames; its rows are added to `present`."""
     found = {}
     for name in present:
         come, gone = batch[name]
@@ -145,7 +145,7 @@ def deltas(spark: SparkSession, batch: Changes, present: dict[str, ZSet]) -> dic
 
 
 def test_a_change_is_no_bag(spark: SparkSession) -> None:
-    """What is not linear in a change is refused: as a bag it would be without what it takes away."""
+    """A term that is not linear in a change is refused: as a bag, the change would be without its deletions."""
     t = PAIRS
     assert isinstance(t, ty.BagType)
 

@@ -1,4 +1,4 @@
-"""What is promised of sums, on Spark: the cases of the reference engine, and generated ones."""
+"""The guarantees for sums, on Spark: the cases of the reference engine, and generated ones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def types_of(plain: Mapping[str, str]) -> dict[str, Type]:
 
 
 class Followed:
-    """A query on Spark that follows a history."""
+    """A query on Spark that is kept up to date over a history."""
 
     def __init__(self, spark: SparkSession, query: mrql.Query, types: Mapping[str, Type]) -> None:
         self.spark, self.query, self.types = spark, query, types
@@ -56,7 +56,7 @@ class Followed:
         return to_dataframe(self.spark, [*rows[name]], self.types[name]) if rows.get(name) else None
 
     def after(self, batch: Batch) -> Value:
-        """The answer after a batch more."""
+        """Applies one more batch, and returns the answer."""
         names = {name for rows in (batch.inserted, batch.deleted) for name in rows if rows[name]}
         deltas = {n: mrql.Delta(self.frame(batch.inserted, n), self.frame(batch.deleted, n)) for n in sorted(names)}
         self.view.apply(**deltas)
@@ -64,7 +64,7 @@ class Followed:
             return collect_value(self.view.answer(), self.query.type)
 
     def at_once(self, contents: Mapping[str, Value]) -> Value:
-        """The answer to all there is, evaluated once."""
+        """The answer over all rows, evaluated once."""
         frames = {name: to_dataframe(self.spark, [*rows], self.types[name]) for name, rows in contents.items()}
         with translated(None):
             return collect_value(self.query.batch(self.spark, **frames), self.query.type)
@@ -81,8 +81,8 @@ WAYS = [
 @pytest.mark.wide(keep=3)
 @pytest.mark.parametrize(("case", "whole"), WAYS)
 def test_the_answer_is_that_of_the_query(spark: SparkSession, case: Case, whole: int) -> None:
-    """After each batch, whether groups are merged whole or looked up in runs, of which there are some after the first
-    batch; and evaluated once. What a huge number has left is gone when runs are merged, and may be too much before."""
+    """The answer after each batch is that of the query, whether groups are merged whole or looked up in runs, and also
+    if it is evaluated once. In runs, a deleted huge number may leave too few digits until they are merged."""
     with patch.multiple(compaction, MERGED_WHOLE_MAX_ROWS=whole, **READ_APART):
         assert_case(spark, case, once=whole > 0)
 
@@ -111,7 +111,8 @@ def assert_case(spark: SparkSession, case: Case, *, once: bool) -> None:
     ],
 )
 def test_a_sum_with_too_few_digits_left_is_an_error(spark: SparkSession, query: str) -> None:
-    """1e300 + 1e40 has no digit of 1e40. When that is gone, too, there is no doubt about what is left."""
+    """1e300 + 1e40 has no digit of 1e40, so the sum is an error once 1e300 is deleted. Once 1e40 is deleted, too, the
+    sum is known."""
     types = {"S": "bag((long, double))", "T": "bag((long, double))"}
     followed = Followed(spark, mrql.compile(query, **types), types_of(types))
     with followed.view:
@@ -127,7 +128,8 @@ def test_a_sum_with_too_few_digits_left_is_an_error(spark: SparkSession, query: 
 )
 @given(data=st.data())
 def test_generated_sums_keep_the_promise(spark: SparkSession, data: st.DataObject) -> None:
-    """Sums over one, two and three streams, with deletions, of all kinds of numbers."""
+    """Generated sums over one, two and three streams, with deletions, are as exact as promised for all kinds of
+    numbers."""
     source = data.draw(st.sampled_from([*SOURCES]))
     numbers = data.draw(st.lists(st.sampled_from(SOURCES[source]), min_size=2, max_size=3))
     streams = [name for name in ROWS if f"in {name}" in source]

@@ -1,4 +1,4 @@
-"""Queries on Spark over values that people do not think of (`tests.support.wild`), against the reference evaluator."""
+"""Queries on Spark over unusual values (`tests.support.wild`), against the reference evaluator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ pytestmark = pytest.mark.spark
 def assert_follows_wild(
     spark: SparkSession, text: str, arriving: list[Batch], static: Tables, wild: str, *, deletions: bool
 ) -> None:
-    """The answer after each batch is that of the query; where it has none, the batch is refused and changes nothing."""
+    """The answer after each batch is the query's; if it has none, the batch is refused without effect, or reading
+    fails."""
     query = mrql.compile(text, **STREAMS)
     streams = [name for name in streams_of(text) if name not in static]
     frames = {name: to_dataframe(spark, [*rows], STREAMS[name]) for name, rows in static.items()}

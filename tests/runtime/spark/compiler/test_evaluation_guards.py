@@ -1,4 +1,4 @@
-"""What may fail is computed on Spark where the query has it, whatever Spark's optimizer would move."""
+"""What may fail is computed on Spark only where the query has it, although Spark's optimizer would move it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CONTENTS = {
     ],
 )
 def test_what_is_guarded_does_not_fail_on_spark(spark: SparkSession, text: str) -> None:
-    """Each of them divides by zero, or reads "x" as a number, for rows that its conditions keep out."""
+    """Each query would divide by zero, or read "x" as a number, for rows that its conditions exclude."""
     assert_on_spark(spark, text, CONTENTS, TYPES)
 
 
@@ -54,11 +54,11 @@ def test_what_is_guarded_does_not_fail_on_spark(spark: SparkSession, text: str) 
         "select (a, max(select c * d from (c, d) in T where d = a and c + 1 > 2)) from (a, b) in S where a < 3",
         "select (a, (select c + d from (c, d) in T where d = a)) from (a, b) in S where a < 3",
         "select (a, count(select c from (c, d) in T where d = a and c + 2 > 4)) from (a, b) in S where a < 3",
-        # the sum itself
+        # the sum itself leaves the range
         "select (a, sum(select c from (c, d) in T where d = a)) from (a, b) in S where a < 3",
         "select (k, sum(a)) from (a, b) in S group by k: b having max(a) < 3",
         "select (k, sum(c)) from (a, b) in S, (c, d) in T where b = d group by k: b having max(a) < 3",
-        # one of all rows
+        # a value over all rows
         "if max(select a from (a, b) in S) < 3 then sum(select a + b from (a, b) in S) else 0",
         "if max(select a from (a, b) in S) < 3 then max(select a * b from (a, b) in S) else 0",
         "select (a, sum(select c + d from (c, d) in T)) from (a, b) in S where a > 3 and b < 3",
@@ -66,7 +66,7 @@ def test_what_is_guarded_does_not_fail_on_spark(spark: SparkSession, text: str) 
     ],
 )
 def test_what_leaves_its_range_does_so_only_where_it_is_asked_for_on_spark(spark: SparkSession, text: str) -> None:
-    """Each of them adds one to the greatest long for rows that its conditions keep out."""
+    """Each query would leave the range of a long for rows that its conditions exclude."""
     greatest = Bag([(1, 2), (2, 3), (9223372036854775807, 3)])
     assert_on_spark(spark, text, {"S": greatest, "T": greatest}, TYPES)
 
@@ -86,7 +86,8 @@ def test_what_leaves_its_range_does_so_only_where_it_is_asked_for_on_spark(spark
 )
 @pytest.mark.parametrize("aggregate", ["sum(b)", "avg(b)"])
 def test_a_sum_of_a_group_is_made_where_it_is_asked_for(spark: SparkSession, text: str, t: str, aggregate: str) -> None:
-    """However often: Spark computes what is read twice before it is known whether it is read."""
+    """A sum that is out of range fails only where it is read, however often: Spark computes what is read twice before
+    it is known whether it is read."""
     large = 2**62 if t == "long" else Decimal(9 * 10**37)
     rows = Bag([(1, large), (1, large), (2, 5 if t == "long" else Decimal(5))])
     types = {name: parse_type(f"{{(int, {t})}}") for name in "ST"}

@@ -1,4 +1,4 @@
-"""Loops on Spark: what they cost, what they leave behind, and how a view has them."""
+"""Loops on Spark: what they cost, what they leave behind, and how views maintain them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def compiled(text: str) -> mrql.Query:
 
 
 def test_a_loop_leaves_nothing_behind(spark: SparkSession) -> None:
-    """What the steps were computed from is freed step by step, and the result with what it was kept in."""
+    """The rows that steps are computed from are freed step by step, and the result with the block that keeps it."""
     gc.collect()
     before = jvm.persistent_rdds(spark)
     query = compiled("repeat x = E step select (b, a) from (a, b) in x where count(E) > 0 limit 9")
@@ -63,7 +63,7 @@ def test_a_loop_leaves_nothing_behind(spark: SparkSession) -> None:
 
 
 def test_a_loop_that_fails_leaves_nothing_behind(spark: SparkSession) -> None:
-    """A step that has no value is an error with its place, and frees what the steps before it have kept."""
+    """A step that has no value is an error with its place, and the rows kept by earlier steps are freed."""
     before = jvm.persistent_rdds(spark)
     query = compiled("repeat x = E step select (a, 6 / (b - 1)) from (a, b) in x limit 9")
     with pytest.raises(UserError, match="division by zero") as caught:
@@ -74,7 +74,7 @@ def test_a_loop_that_fails_leaves_nothing_behind(spark: SparkSession) -> None:
 
 
 def test_a_loop_that_does_not_end(spark: SparkSession) -> None:
-    """Without a limit a loop may take so many steps and no more."""
+    """A loop without a limit is an error after the maximum number of steps."""
     query = compiled("repeat x = E step select (a, b + 1) from (a, b) in x")
     term = attrs.evolve(query.term, most=3)  # type: ignore[arg-type]
     sources = {"E": from_dataframe(edges(spark), T.item)}
@@ -83,7 +83,7 @@ def test_a_loop_that_does_not_end(spark: SparkSession) -> None:
 
 
 def test_what_is_written_twice_is_run_once(spark: SparkSession) -> None:
-    """The same loop in two places of a query has one value."""
+    """A loop that occurs twice in a query is run once."""
     loop = "repeat x = E step select (b, a) from (a, b) in x limit 1"
     query = compiled(f"r = {loop}; (count(r), sum(select a from (a, b) in r))")
     kept = LoopCheckpoints()
@@ -95,7 +95,7 @@ def test_what_is_written_twice_is_run_once(spark: SparkSession) -> None:
 
 
 def test_partitions_do_not_add_up(spark: SparkSession) -> None:
-    """A step that is a union has the partitions of both sides; after many steps there are no more than a few a core."""
+    """A union adds up the partitions of its sides, but after many such steps there are only a few per core."""
     query = compiled("repeat x = E step x union E limit 12")
     with passing() as kept:
         answer = evaluate_on_spark(spark, query.term, {"E": from_dataframe(edges(spark).repartition(4), T.item)}, kept)
@@ -132,7 +132,7 @@ def test_a_view_runs_its_loop_over_the_states(spark: SparkSession) -> None:
 
 
 def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
-    """Before the first batch; its value is freed with the view."""
+    """A loop over static tables is run once, before the first batch, and its value is freed with the view."""
     text = f"select (s, d) from (s, k) in S, (c, d) in ({CLOSURE}) where k = c"
     query = mrql.compile(text, S="bag((int, int))", E="bag((int, int))")
     rows = [(7, 1), (8, 2), (9, 5)]
@@ -152,7 +152,8 @@ def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
 
 
 def kept_up_to_date(spark: SparkSession, text: str, history: list[dict[str, ZSet]], strategy: LoopStrategy) -> None:
-    """After each batch the answer is the value over all data so far, and so is the one before with the changes."""
+    """After each batch the answer is the value over all data so far, and its changes have as much weight as the
+    difference from the answer before."""
     query = mrql.compile(text, **EDGES_BY_NAME)
     trace = planned(query.term, shrinking=frozenset(EDGES_BY_NAME), strategy=strategy)
     view = SparkView(trace.plan, spark)
@@ -181,7 +182,7 @@ def change_frame(spark: SparkSession, view: SparkView, name: str, change: ZSet) 
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(adding_loops(), edge_histories(most=2, nodes=4))
 def test_fixpoints(spark: SparkSession, text: str, history: list[dict[str, ZSet]]) -> None:
-    """What only adds is kept as a fixpoint on Spark as in the reference semantics, also where each step adds runs."""
+    """Loops that only add rows are kept as fixpoints with the reference's answers, also where each step adds runs."""
     with patch.object(compaction, "STEPS_MERGED_WHOLE_MAX_ROWS", -1):
         kept_up_to_date(spark, text, history, LoopStrategy.FIXPOINT)
 
@@ -203,12 +204,12 @@ def test_each_step_by_itself(spark: SparkSession, part: str) -> None:
 @pytest.mark.parametrize("part", ["select (a, b) from (a, b) in E where a = b", "select (a, b) from (a, b, w) in W"])
 @pytest.mark.parametrize("limit", ["", " limit 1"])
 def test_a_step_that_makes_nothing_of_what_it_has_found(spark: SparkSession, part: str, limit: str) -> None:
-    """The state of such a loop does not read what is made from it."""
+    """If a step makes nothing of the rows found so far, the state of its loop does not read what is made from it."""
     kept_up_to_date(spark, f"repeat x = E step {ALONE.format(part)}{limit}", LITTLE, LoopStrategy.FIXPOINT)
 
 
 def test_a_fixpoint_under_deletions(spark: SparkSession) -> None:
-    """A circle does not support itself, and the start of a way takes all that was found from it with it."""
+    """A cycle does not support itself, and deleting the first edge of a path deletes all that was found from it."""
     edges = [(1, 2), (2, 3), (3, 4), (4, 2)]
     history = [{"E": ZSet.of(edges)}, {"E": ZSet.of([(4, 5)]) - ZSet.of([(1, 2)])}, {"E": -ZSet.of([(3, 4)])}]
     kept_up_to_date(spark, CLOSURE, history, LoopStrategy.FIXPOINT)
@@ -231,7 +232,7 @@ def test_steps_one_by_one(spark: SparkSession) -> None:
 
 @pytest.mark.wide
 def test_a_fixpoint_that_does_not_end(spark: SparkSession) -> None:
-    """The error is that of a loop that runs from its start, and the view stays as it was."""
+    """A fixpoint that does not end is the error of a loop that runs from its start, and the view stays as it was."""
     text = """
     repeat x = {(1, 0)}
       step select (n, min(d)) from (n, d) in (x union (select (b, d - 1) from (a, d) in x, (c, b) in E where a = c))

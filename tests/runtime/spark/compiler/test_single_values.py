@@ -1,4 +1,4 @@
-"""Values of all rows, which lie in one row."""
+"""Values computed from all rows, each in one row."""
 
 from __future__ import annotations
 

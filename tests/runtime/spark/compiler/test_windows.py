@@ -1,4 +1,4 @@
-"""Window functions over all rows are those of Spark, and give what they give of a list."""
+"""Window functions over all rows run as those of Spark, and have the values that they have of a list."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_of_any_rows(spark: SparkSession, name: str, rows: Bag) -> None:
 
 
 def test_they_follow_rows_that_come_and_go(spark: SparkSession) -> None:
-    """In a view they are functions of a state, in which a row has a weight."""
+    """In a view, window functions are computed over a state, whose rows have weights."""
     names = ("row_number", "rank", "cume_dist", "lag", "rolling", "running_sum")
     query = mrql.compile(f"({', '.join(f'(select p from p in {FUNCTIONS[name]})' for name in names)})", S=S)
     with query.view(spark) as view, patch.object(compiler, "over_rows", wraps=compiler.over_rows) as used:
@@ -155,7 +155,7 @@ def test_a_list_as_the_answer_has_its_order(spark: SparkSession, name: str) -> N
 
 
 def test_the_first_rows_are_a_limit(spark: SparkSession) -> None:
-    """Of a hundred million rows only two are sorted."""
+    """A condition on the number of a row is a limit: of all rows, only the first two are sorted."""
     query = mrql.compile(f"select (p, q) from (p, q) in row_number({ROWS}) where q <= 2", S=S)
     answer = query.batch(spark, S=to_dataframe(spark, FEW, S))
     assert "TakeOrderedAndProject(limit=2" in executed_plan(answer)

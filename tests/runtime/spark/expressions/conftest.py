@@ -1,4 +1,4 @@
-"""Expressions are tested as the code that Spark makes of them."""
+"""Expressions are tested in a session that compiles them to code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Monoids on basic values in SQL: each is there, and one more is an entry here and one in the algebra."""
+"""The SQL of monoids on basic values: each has an entry, and a new monoid is an entry here and one in the algebra."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_monoid_has_its_sql() -> None:
 
 @pytest.mark.parametrize("op", mo.OPS.values(), ids=str)
 def test_what_is_idempotent_needs_no_weights(op: mo.Op) -> None:
-    """And what is not cannot do without: the other way round an answer would be wrong without anybody noticing."""
+    """Exactly the idempotent monoids have no SQL for weights: otherwise an answer would be wrong without an error."""
     assert (SQL[op.name].weighted_rows is None) is op.idempotent
     assert (SQL[op.name].repeated is None) is op.idempotent
 
@@ -67,7 +67,7 @@ THEN, GONE = [("a", 8), ("b", 12)], [("a", 5), ("b", 12), ("c", None)]
 
 @pytest.mark.spark
 def test_one_more_monoid_is_two_entries(spark: SparkSession) -> None:
-    """Its reductions are read, evaluated, and kept up to date by both engines, also where rows go."""
+    """Reductions by a new monoid are evaluated and kept up to date by both engines, with deletions."""
     with patch.dict(mo.OPS, {XOR.sign: XOR}), patch.dict(SQL, {XOR.name: XOR_SQL}):
         groups = b.group_by(b.stream("S", ty.BagType(ROW)))
         term = b.cmap(lambda k, vs: b.single((k, b.reduce("xor", vs))), groups).term

@@ -64,7 +64,7 @@ def texts(random: Random) -> Iterator[str]:
         yield str(whole)
         yield repr(number)
         halfway = to_single(number) if math.isfinite(to_single(number)) else 1.0
-        yield f"{halfway * (1 + 2.0**-24):.60g}{random.choice(('', '1'))}"  # on or beside the middle of two floats
+        yield f"{halfway * (1 + 2.0**-24):.60g}{random.choice(('', '1'))}"  # halfway between two floats, or beside that
 
 
 DRAWN: dict[Type, tuple[tuple[Value, ...], Callable[[Random], Iterator[Value]]]] = {
@@ -82,7 +82,7 @@ def values(t: Type) -> list[Value]:
 
 
 def casts(t: Type, target: Type) -> tuple[list[tuple[Value, Value]], list[tuple[Value, str]]]:
-    """The values of a type with what they are in another, and those that have no counterpart there, with the error."""
+    """The values of a type with their casts to another one, and those that cannot be cast, with the error."""
     good: list[tuple[Value, Value]] = []
     bad: list[tuple[Value, str]] = []
     for value in values(t):
@@ -94,7 +94,7 @@ def casts(t: Type, target: Type) -> tuple[list[tuple[Value, Value]], list[tuple[
 
 
 def on_spark(spark: SparkSession, t: Type, target: Type, given: list[Value]) -> Bag:
-    """The numbers of the values with what these are in another type."""
+    """Pairs of the position of each value and its cast to another type."""
     row = ty.BagType(ty.TupleType((ty.INT, t)))
     query = mrql.compile(f"select (n, x as {target}) from (n, x) in rows", rows=row)
     frame = to_dataframe(spark, Bag(enumerate(given)), row)
@@ -104,7 +104,7 @@ def on_spark(spark: SparkSession, t: Type, target: Type, given: list[Value]) -> 
 
 @pytest.mark.parametrize("t", [*DRAWN], ids=str)
 def test_a_cast_has_the_same_value_in_both_engines(spark: SparkSession, t: Type) -> None:
-    """So does its text, and an error has the same message."""
+    """Casts have the same values, texts and error messages in both engines."""
     wrong = []
     for target in (*TARGETS, *([ty.BOOL] if t == ty.STRING else [])):
         if t == target:

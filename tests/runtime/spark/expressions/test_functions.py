@@ -51,7 +51,7 @@ KINDS: dict[str, tuple[Function, ...]] = {
 def on_spark(
     spark: SparkSession, asked: list[tuple[Call, list[tuple[Value, ...]]]], *, negative: bool = False
 ) -> list[list[Value]]:
-    """The values of calls, each at its rows of arguments: one job for all. With `negative`, zeros are negative ones."""
+    """The values of calls at their rows of arguments, computed in one job. With `negative`, zeros are negative ones."""
     columns: list[list[str]] = []
     types: list[tuple[str, ty.Type]] = []
     for i, (call, _) in enumerate(asked):
@@ -85,7 +85,7 @@ def on_spark(
 
 
 def disagreements(spark: SparkSession, kind: str, seed: int, rows: int = ROWS) -> list[str]:
-    """Where Spark has another value than the reference."""
+    """A message for each row of arguments at which a call has another value on Spark than in the reference."""
     wanted = [(call, split(call)[0]) for call in calls(seed, rows, KINDS[kind])]
     wanted = [(call, good) for call, good in wanted if good]
     with session.settings(spark, session.STEP_SETTINGS):
@@ -99,7 +99,8 @@ def disagreements(spark: SparkSession, kind: str, seed: int, rows: int = ROWS) -
 
 
 def added_up(function: str, row: tuple[Value, ...]) -> float:
-    """The size of what a function adds up: what is left of a sum that cancels is as inexact as its addends."""
+    """The total size of the addends of a running sum or average, at least 1: what is left of a sum that cancels is as
+    inexact as its addends. For other functions it is 1."""
     if function not in ("running_sum", "running_avg"):
         return 1.0
     pairs = row[0] if isinstance(row[0], list) else []
@@ -109,7 +110,7 @@ def added_up(function: str, row: tuple[Value, ...]) -> float:
 
 @pytest.mark.parametrize("function", ["running_sum", "running_avg"])
 def test_running_sums_that_cancel(spark: SparkSession, function: str) -> None:
-    """What is left of numbers of 10¹⁶ is known to a few ones; in the reference it is exact."""
+    """A running sum in which numbers of 10¹⁶ cancel is off by a few ones; in the reference it is exact."""
     numbers = [661441.25, 4503599627370497.0, -9007199254740991.0, 4503599627370497.0, 2.5]
     rows = Bag(enumerate(numbers))
     query = mrql.compile(f"{function}(select r from r in S order by r#0)", S="bag((long, double))")
@@ -126,7 +127,7 @@ def test_values(spark: SparkSession, kind: str) -> None:
 
 
 def test_examples(spark: SparkSession) -> None:
-    """Each example of `docs/functions.md` has the value on Spark that stands beside it."""
+    """Each example of `docs/functions.md` has on Spark the value that stands beside it."""
     wanted = list(examples())
     values = evaluate(compile_program(f"({', '.join(value for _, value in wanted)})").queries[0].term)
     program = compile_program(f"({', '.join(call for call, _ in wanted)})")
@@ -140,7 +141,7 @@ def test_examples(spark: SparkSession) -> None:
 
 
 def test_no_function_tells_the_zeros_apart(spark: SparkSession) -> None:
-    """−0.0 equals 0.0: what is computed of the one equals what is computed of the other, and has the same text."""
+    """−0.0 equals 0.0: every function has the same value, and the same text, for both."""
     functions = [f for kind in KINDS.values() for f in kind if f not in DOCUMENTS]
     asked = [(call, of_zeros(split(call)[0])) for call in calls(SEED, 60, functions) if {*call.types} & {*FRACTIONS}]
     asked = [(call, rows) for call, rows in asked if rows]
@@ -157,7 +158,7 @@ def of_zeros(good: list[tuple[tuple[Value, ...], Value]]) -> list[tuple[Value, .
 
 
 def test_text_of_zeros(spark: SparkSession) -> None:
-    """Casts, documents and answers, of doubles and floats, by themselves and nested."""
+    """−0.0 is written as 0.0 in casts, documents and answers, as double and as float, by itself and nested."""
     text = """
     select (x as string, f as string, x as any, [x] as any, <A: x>, [x, f], 1.0 / x, 1.0 / f, atan2(0.0, x), x + x, {x},
         max([x, 0.0]) as string) from (x, f) in rows
@@ -173,7 +174,7 @@ def test_text_of_zeros(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("rows", ["[]", "[null]", "[(null, null)]", "[(x, null)]", "[[]]"])
 def test_lists_without_a_type(spark: SparkSession, rows: str) -> None:
-    """Each function of lists, of what is empty or has nothing in it that is there."""
+    """Each list or window function has the reference's value for lists whose element type is not fully known."""
     made = []
     for function in (*fn.LIBRARY["Lists"], *fn.LIBRARY["Window functions"]):
         for more in ("", ", 2", ", null", f", {rows}", ', "-"'):
@@ -189,19 +190,20 @@ def test_lists_without_a_type(spark: SparkSession, rows: str) -> None:
 
 
 def test_every_function_has_a_catalyst_form() -> None:
-    """Those that look into tuples, bags and documents, the parts of decimals, and a rounding to digits are compiled by
-    themselves, all others have theirs in the table; `trace` has none."""
+    """Every function has a form in the table, except those that are compiled separately (comparisons, functions of
+    tuples, bags and documents, the parts of decimals, running functions, and rounding to digits) and `trace`, which has
+    none."""
     without = {f.name for f in fn.FUNCTIONS.values() if any(version.sql is None for version in f.versions)}
     by_themselves = {"round", *(f.name for f in (*fn.RUNNING, *fn.DIGITS))}
     assert without == {*COMPARISONS, "has_null", "member", "trace", *xml.FUNCTIONS, *by_themselves}
 
 
 def _failing(function: Function) -> list[tuple[Call, tuple[Value, ...], str]]:
-    """An example of each error that a function has."""
+    """An example of each error that a function can raise."""
     found: dict[str, tuple[Call, tuple[Value, ...], str]] = {}
     for call in calls(SEED, ROWS, [function]):
         for row, message in split(call)[1]:
-            if "\n" not in message:  # of a text of several lines, Spark's error has the first
+            if "\n" not in message:  # of a message of several lines, Spark's error has the first
                 found.setdefault(message.split('"')[-1], (call, row, message))
     return list(found.values())
 
@@ -211,7 +213,7 @@ FAILING = [failing for kind in KINDS for function in KINDS[kind] for failing in 
 
 @pytest.mark.parametrize("failing", FAILING, ids=lambda failing: f"{failing[0].function.name}: {failing[2]}")
 def test_errors(spark: SparkSession, failing: tuple[Call, tuple[Value, ...], str]) -> None:
-    """What has no value in the reference is the same error on Spark."""
+    """A call that has no value in the reference is the same error on Spark."""
     from mrql.algebra.errors import UserError
 
     call, row, message = failing
@@ -237,7 +239,7 @@ WRITTEN = {
 
 
 def test_blanks_around_texts(spark: SparkSession) -> None:
-    """What casts of strings leave out at both ends: the six blanks, for every type, and nothing else."""
+    """Casts of strings to every type ignore the six blanks at both ends, and no other characters."""
     rows = Bag([(f"{blank}{blank}", 1) for blank in BLANK])
     selected = ", ".join(f'(s + "{text}" + s) as {t} = "{text}" as {t}' for t, text in WRITTEN.items())
     selected += ', (((s + "true" + s) as any) as bool)'

@@ -28,7 +28,7 @@ def numbers_and_texts() -> list[tuple[float, str]]:
 
 
 def test_doubles_in_json_are_written_as_the_reference_writes_them(spark: SparkSession) -> None:
-    """As they are read, as parts that are taken out, and in values that a constructor has made."""
+    """Doubles in JSON have the reference's text as they are read, as extracted parts, and in constructed values."""
     given = [f'{{"A":[{x!r},{json.dumps(text)}],"B":{{"C":{x!r}}}}}' for x, text in numbers_and_texts()]
     query = mrql.compile(
         """
@@ -52,7 +52,7 @@ def test_doubles_as_json(spark: SparkSession) -> None:
 
 
 def test_constants_are_equal_to_what_is_read(spark: SparkSession) -> None:
-    """Whatever digits Java gives them."""
+    """A constant equals the same number in a document, whatever digits Java gives it."""
     constants = ", ".join(f"({x!r}) as any" for x in LONGER + LEAST)
     query = mrql.compile(f"select v.A from v in V, c in {{{constants}}} where v.A = c", V="bag(any)")
     documents = Bag(document(read(f'{{"A":{x!r}}}')) for x in LONGER + LEAST)
@@ -63,7 +63,7 @@ def test_constants_are_equal_to_what_is_read(spark: SparkSession) -> None:
 
 
 def test_the_text_of_a_value_is_that_of_the_reference(spark: SparkSession) -> None:
-    """Of numbers, of what has numbers in it, and of strings that look like it."""
+    """The text of JSON numbers, of values that contain them, and of strings that look like them, is the reference's."""
     rows = Bag(numbers_and_texts())
     query = mrql.compile(
         """
@@ -77,12 +77,12 @@ def test_the_text_of_a_value_is_that_of_the_reference(spark: SparkSession) -> No
 
 
 def test_what_python_has_made_equals_what_spark_makes(spark: SparkSession) -> None:
-    """A value that came from Python, a part of one that Spark has taken out, and one that it has cast."""
+    """A JSON value made in Python equals one extracted by Spark, and one cast by Spark."""
     numbers = [x for x, _ in numbers_and_texts()]
     rows = Bag([(x, document([x]), document({"A": [x]})) for x in numbers])
     query = mrql.compile("select d from (d, v, w) in V where v = ([d] as any) and v = w.A", V="bag((double, any, any))")
     expected = evaluate(query.term, {"V": rows})
-    assert len(expected) > 400  # those between 10⁷ and 10¹⁵ are written without an exponent where they are cast
+    assert len(expected) > 400  # doubles between 10⁷ and 10¹⁵ are written without an exponent when they are cast
     frame = to_dataframe(spark, rows, query.streams["V"])
     assert collect_value(query.batch(spark, V=frame), query.type) == expected
 

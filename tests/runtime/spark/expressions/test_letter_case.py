@@ -1,4 +1,4 @@
-"""Capitals and small letters on Spark are those of the reference, in whatever locale Java runs."""
+"""Upper and lower case on Spark are those of the reference, whatever the locale of Java."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ IN_CONTEXT = [
 
 @contextmanager
 def locale(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Java in another locale."""
+    """A block in which Java has another default locale."""
     locales = spark._jvm.java.util.Locale
     before = locales.getDefault()
     locales.setDefault(locales.forLanguageTag(tag))
@@ -51,9 +51,9 @@ def locale(spark: SparkSession, tag: str) -> Iterator[None]:
 
 
 def wrong(spark: SparkSession, texts: list[str]) -> list[tuple[str, str, str]]:
-    """The texts for which Spark has other capitals or small letters than Python, and what it has.
+    """The texts whose upper or lower case on Spark differs from Python's, each with Spark's.
 
-    Of a character that is too new for Python's version of Unicode each knows what there was in its time.
+    Those with characters that Python's version of Unicode does not have are left out.
     """
     query = mrql.compile(QUERY, S="bag(string)")
     frame = to_dataframe(spark, Bag(texts), query.streams["S"])
@@ -65,13 +65,13 @@ def wrong(spark: SparkSession, texts: list[str]) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("tag", ["en", "tr", "lt"])
 def test_letters_that_are_others_in_a_locale(spark: SparkSession, tag: str) -> None:
-    """The dots of `i` in Turkish and in Lithuanian, and the sigma at the end of a word."""
+    """Case does not depend on the locale: dots of `i` in Turkish and Lithuanian, and sigma at the end of a word."""
     with locale(spark, tag):
         assert wrong(spark, [*IN_CONTEXT, *(f"é{chr(code)}" for code in range(1, 0x250))]) == []
 
 
 def test_all_characters(spark: SparkSession) -> None:
-    """All that Python's version of Unicode knows."""
+    """All characters of Python's version of Unicode have the same upper and lower case on Spark."""
     characters = (chr(code) for code in range(1, sys.maxunicode + 1))
     known = (character for character in characters if unicodedata.category(character) not in ("Cn", "Cs"))
     assert wrong(spark, [f"é{character}" for character in known]) == []

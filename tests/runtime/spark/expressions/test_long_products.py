@@ -1,4 +1,4 @@
-"""Products of longs on Spark: an overflow is one of the product that is asked for, not of one on the way to it."""
+"""Products of longs on Spark: an overflow of the product itself is an error, one of an intermediate product is not."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_products_that_leave_the_range_and_come_back(spark: SparkSession, insert
     rows = [(k, v) for k, factors in enumerate(FACTORS) for v in factors]
     assert collect_value(query.batch(spark, S=frame(spark, rows)), query.type) == evaluate(BY_KEY, {"S": Bag(rows)})
     with query.view(spark, insert_only=insert_only) as view:
-        # Each prefix of the factors of a group has a product: the zeros and the signs come first, and by themselves.
+        # After each batch a group has a product: the zeros and the signs come first, in a batch of their own.
         batches = [[(0, 0), (1, -1), (4, -1), (4, -1)], [(0, 2**40), (0, 2**40), (1, 2), (1, LARGE), (4, None)]]
         present: list[tuple[int, int | None]] = []
         for batch in batches:

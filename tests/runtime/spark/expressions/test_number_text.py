@@ -65,7 +65,8 @@ def test_the_shortest_and_of_these_the_nearest(spark: SparkSession, t: Type, dra
 
 
 def test_what_is_rounded_are_the_digits_of_the_text(spark: SparkSession) -> None:
-    """Where Java has others, as for 5·10²²: below a half is what was one."""
+    """`round` rounds the digits of the text, also where Java has others, as for 5·10²²: with those, a half may be less
+    than one."""
     halves = [float(f"{digits}5e{power}") for digits in (1, 4, 9, 84, 123) for power in range(-30, 31)]
     numbers = [*LONGER, *LEAST, *PLAIN, *halves, *islice(doubles(Random(5)), 300), *NOT_FINITE]
     digits = (-23, -22, -18, -8, -1, 0, 2, 9, 20, 30)

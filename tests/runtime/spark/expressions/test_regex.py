@@ -1,4 +1,4 @@
-"""Regular expressions on Spark, which Java reads, against the reference, where Python does."""
+"""Regular expressions on Spark, matched by Java, against the reference, where Python matches them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ S, N = ty.STRING, ty.LONG
 
 
 def test_generated_expressions(spark: SparkSession) -> None:
-    """Whether a text fits, its groups, and what is put for it: hundreds of expressions at a time."""
+    """Matches, groups and replacements of hundreds of generated expressions are the reference's."""
     draw = random.Random(5)
     rows = tuple((text,) for text in subjects(3, 23))
     asked = []
@@ -48,8 +48,8 @@ def test_generated_expressions(spark: SparkSession) -> None:
 
 
 def test_repeated_groups_over_long_texts(spark: SparkSession) -> None:
-    """Java goes through some repetitions by functions that call themselves, for each of which there has to be room on
-    the stack of a task; where a choice is between single characters it need not."""
+    """Repeated groups can be matched with long texts. Java repeats some groups recursively, which needs room on the
+    stack of a task; for a choice between single characters it does not."""
     row = (("ab" * 25_000,),)
     long = (("ab" * 500_000,),)
     like = FUNCTIONS["regexp_like"]

@@ -1,4 +1,4 @@
-"""Collections that are ordered within a row, on Spark against the reference semantics."""
+"""Collections that are sorted within a row, on Spark against the reference evaluator."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rows(number: int, fewest: int) -> list[Value]:
 @pytest.mark.wide(keep=3)
 @pytest.mark.parametrize("place", ["", "[0]", "[1]"])
 def test_orders(spark: SparkSession, place: str) -> None:
-    """Lists have the order of the reference, what is missing first, and so do the elements at their places."""
+    """Sorted lists have the order of the reference, missing values first, and so do the elements at given positions."""
     lists = (f"(select x from x in xs order by {key}){place}" for key in KEYS)
     query = mrql.compile(f"select (n, {', '.join(lists)}) from (n, xs) in rows", rows=TYPE)
     data = rows(7, 2)
@@ -60,7 +60,7 @@ def test_orders(spark: SparkSession, place: str) -> None:
 
 
 def test_the_first_of_none(spark: SparkSession) -> None:
-    """There is no first element of what is empty: the error of any other list, at its place."""
+    """The first element of an empty order is the error of any other list, with its place in the query."""
     query = mrql.compile("select (select x from x in xs order by x#0)[0]#1 from (n, xs) in rows", rows=TYPE)
     answer = query.batch(spark, rows=to_dataframe(spark, [(1, Bag())], query.streams["rows"]))
     missing = pytest.raises(UserError, match="there is no element 0 in a list of 0")
@@ -70,9 +70,9 @@ def test_the_first_of_none(spark: SparkSession) -> None:
 
 
 def test_the_first_is_not_sorted_for(spark: SparkSession) -> None:
-    """The least element is looked for, once, and no function compares two."""
+    """The first element of an order is found as the least one, in one pass, without sorting."""
     query = mrql.compile("select (select x from x in xs order by x#0)[0]#0 from (n, xs) in rows", rows=TYPE)
-    data = to_dataframe(spark, rows(1, 1), query.streams["rows"]).repartition(1)  # a local table would be computed here
+    data = to_dataframe(spark, rows(1, 1), query.streams["rows"]).repartition(1)  # else it is computed while planning
     plan = jvm.executed_plan(query.batch(spark, rows=data))
     assert plan.count("array_min(") == 1
     assert "sort" not in plan

@@ -24,7 +24,7 @@ PARTS = (0.0, 0.1, 0.5, 0.9, 1.0)
 OF_NUMBERS = (fn.VARIANCE, fn.VARIANCE_POP, fn.STDDEV, fn.STDDEV_POP, fn.MODE)
 OF_PAIRS = (fn.COVAR, fn.COVAR_POP, fn.CORR)
 PROMISED = 1e-12
-"""As a part of the value; of a covariance, of the product of the deviations."""
+"""The promised error, relative to the value; of a covariance, to the product of the deviations."""
 
 
 def term(function: Function, name: str, t: Type) -> Prim:
@@ -32,7 +32,7 @@ def term(function: Function, name: str, t: Type) -> Prim:
 
 
 def test_hard_numbers(spark: SparkSession) -> None:
-    """Both engines have the values of the definitions."""
+    """Statistics of numbers that are hard to compute with are those of the reference, within the promised error."""
     rows = [(name, numbers) for name, numbers in HARD.items()]
     df = spark.createDataFrame(rows, "name string, xs array<double>")
     second = "transform(xs, (x, i) -> x * if(i % 2 = 0, 1D, -1D))"
@@ -76,7 +76,7 @@ def _close(found: Value, expected: Value, asked: Prim, pairs: list[Value]) -> bo
 
 
 def test_as_in_spark_sql(spark: SparkSession) -> None:
-    """At ordinary numbers they are Spark's own: `variance`, `stddev_pop`, `corr`, `percentile`."""
+    """For ordinary numbers, statistics equal those of Spark SQL: `variance`, `stddev_pop`, `corr`, `percentile`."""
     rows = [(i % 3, float(i * 7 % 11) / 4, float(i * 5 % 13)) for i in range(40)]
     df = spark.createDataFrame(rows, "k int, x double, y double")
     own = [

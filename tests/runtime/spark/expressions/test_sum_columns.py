@@ -1,4 +1,4 @@
-"""Sums of doubles in columns: what is left when numbers of all sizes have come and gone, in any order."""
+"""Sums of doubles in columns, after insertions and deletions of numbers of all sizes, in any order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mrql.runtime.spark.expressions.sum_columns import DOUBLES, TOO_FEW_DIGITS, 
 pytestmark = pytest.mark.spark
 
 CASES = 3000
-"""All of them are one query, so that there can be many."""
+"""The number of cases, which can be large since all are one query."""
 
 HUGE = 2.0**94
 
@@ -29,12 +29,12 @@ EXPONENTS = (
     *((-40, -10), (-10, 10), (0, 60), (60, 95), (85, 100), (90, 400), (900, 1023)),
     *((-1, 1), (93, 95), (200, 210), (-300, 1023)),
 )
-"""Powers of two between which the numbers of a case are."""
+"""Ranges of exponents of 2 for the numbers of a case."""
 
 
 @attrs.frozen
 class Sum:
-    """Numbers that have come, and those of them that have gone."""
+    """Numbers that were inserted, and those of them that were deleted."""
 
     came: tuple[float, ...]
     gone: tuple[float, ...]
@@ -52,7 +52,7 @@ class Sum:
 
     @property
     def allowed(self) -> Fraction:
-        """10⁻⁹ of the sizes, and what may be left of parts below 2⁻³²."""
+        """The allowed error: 10⁻⁹ of the total size, and what may be left of the parts below 2⁻³²."""
         rest = Fraction(len(self.came) + len(self.gone)) ** 2 * Fraction(2) ** -86
         return sum((abs(Fraction(number)) for number in self.left), Fraction()) / 10**9 + rest
 
@@ -70,7 +70,7 @@ def drawn(random: Random) -> Sum:
 
 
 def values(rows: DataFrame, shares: Sequence[str]) -> dict[int, float | None]:
-    """The sum of each case `n`, added up as a state is: by rows, by batches, and all of them; None where it is an
+    """The sum of each case `n`, added up as in a state: the rows of each batch, then the batches; None if it is an
     error."""
     columns = {f"v0{column.suffix}": column for column in DOUBLES.columns}
     parts = zip(columns.items(), shares, strict=True)
@@ -85,7 +85,7 @@ def values(rows: DataFrame, shares: Sequence[str]) -> dict[int, float | None]:
 
 
 def test_what_is_left_is_known_or_said_not_to_be(spark: SparkSession) -> None:
-    """Of generated numbers."""
+    """After deletions a sum is close to the exact one, or an error if too few of its digits are known."""
     random = Random(20)
     sums = [drawn(random) for _ in range(CASES)]
     rows = [
@@ -110,8 +110,8 @@ def test_what_is_left_is_known_or_said_not_to_be(spark: SparkSession) -> None:
 
 
 def test_sums_of_a_side_are_known_or_said_not_to_be(spark: SparkSession) -> None:
-    """Of numbers of one side of a join, each of which has some partners on the other: what comes and goes by limbs, and
-    what is huge by magnitude."""
+    """The same for numbers of one side of a join, each with some partners on the other; numbers are added up by limbs,
+    and huge ones by magnitude."""
     random = Random(21)
     cases, partners, rows = [], [], []
     for n in range(CASES):
@@ -143,7 +143,8 @@ def test_sums_of_a_side_are_known_or_said_not_to_be(spark: SparkSession) -> None
 
 
 def test_sums_of_products_are_known(spark: SparkSession) -> None:
-    """Of numbers of one side, each batch of which meets one number of the other, by magnitude. Nothing goes."""
+    """The same for numbers of one side, times one number of the other side, added up by magnitude; without deletions,
+    no sum is an error."""
     random = Random(22)
     cases, rows = [], []
     for n in range(CASES):

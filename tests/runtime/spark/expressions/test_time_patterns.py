@@ -1,4 +1,4 @@
-"""Times by patterns on Spark, against the reference and against Spark's own functions."""
+"""Times read and written by patterns on Spark, against the reference and against Spark's own functions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tests.support.time_patterns import pattern_of, patterns, texts
 pytestmark = pytest.mark.spark
 
 COUNT = 60
-"""How many texts there are of each pattern."""
+"""The number of texts for each pattern."""
 
 
 def reference(text: str, pattern: str) -> datetime | None:
-    """The time that a text is, if it is one."""
+    """The time that a text is by a pattern; None if it is none."""
     with suppress(EvaluationError):
         return read(text, pattern)
     return None
 
 
 def selected(frame: DataFrame, expressions: list[str]) -> list[list[object]]:
-    """The values of each expression, over the rows by their numbers."""
+    """The values of each expression over the rows, in the order of their numbers."""
     rows = (
         frame.selectExpr("n", *(f"{sql} AS c{place}" for place, sql in enumerate(expressions))).orderBy("n").collect()
     )
@@ -38,8 +38,9 @@ def selected(frame: DataFrame, expressions: list[str]) -> list[list[object]]:
 
 
 def test_generated_patterns_are_read_alike(spark: SparkSession) -> None:
-    """A text is the same time in both engines, or in neither; and where it is one, it is the one that Spark's own
-    function finds, if that finds one: it takes digits that are not there, and no `yyyyd`, whose digits are counted."""
+    """A text is the same time in both engines, or in neither. Where it is one, Spark's own function finds the same time
+    or none (of `yyyyd`, whose digits are counted); where it is none, that may still find one, as it accepts missing
+    digits."""
     draw = random.Random(7)
     asked = [(pattern_of(parts), texts(parts, draw, COUNT)) for parts in patterns(2026, 30)]
     assert {letter for pattern, _ in asked for letter in "yMdHhamsSXx["} <= {*"".join(pattern for pattern, _ in asked)}
@@ -71,7 +72,7 @@ def test_generated_patterns_are_read_alike(spark: SparkSession) -> None:
 
 
 def test_what_is_written_is_what_spark_writes(spark: SparkSession) -> None:
-    """Each of the letters, in both engines and by Spark's own function."""
+    """Each letter of patterns is written alike by both engines and by Spark's own function."""
     moments = [datetime(1, 1, 1), datetime(2024, 2, 29, 0, 5, 9, 7), datetime(2026, 11, 8, 12, 0, 59, 123_456)]
     moments += [datetime(9999, 12, 31, 23, 59, 59, 999_999), datetime(1969, 12, 31, 11, 59, 59, 500_000)]
     asked = [*WRITTEN, "yyyy-MM-dd'T'HH:mm[:ss[.SSS]]XXX", "'x'", "[h:mm a]"]

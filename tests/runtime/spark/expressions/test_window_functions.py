@@ -1,4 +1,4 @@
-"""Window functions, and groups inside of a row, over long lists: `n²` steps for each would be seen."""
+"""Window functions and groups within a row, over lists so long that quadratic time would be noticed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUERIES = (
 
 
 def test_long_lists(spark: SparkSession) -> None:
-    """Each has the value of the reference, of a list with equal keys and missing values among its elements."""
+    """Each function has the reference's value for a long list with equal keys and missing values."""
     random = Random(2026)
     values = (None, 0.1, -0.5, 1e15, 7.25)
     rows = [(random.choice((None, *range(200))), random.choice(values)) for _ in range(LONG)]

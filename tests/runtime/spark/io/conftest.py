@@ -1,4 +1,4 @@
-"""What reads files and JSON is large, and takes longer to go through than to compile."""
+"""Readers of files and JSON are tested compiled: they are large, and take longer to interpret than to compile."""
 
 from __future__ import annotations
 

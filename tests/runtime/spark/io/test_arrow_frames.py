@@ -1,4 +1,4 @@
-"""Rows of pandas and of Arrow, where DataFrames of Spark are taken."""
+"""Rows of pandas and of Arrow, which are accepted wherever DataFrames of Spark are."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ POINTS = "bag(<X: long, Y: double, T: timestamp>)"
     ],
 )
 def test_types_that_spark_does_not_have(given: pa.DataType, taken: str | None) -> None:
-    """Each is taken as one that has all its values; where there is none, nor is there for what has it as a part."""
+    """An Arrow type that Spark does not have is read as one with all its values; if there is none, types that contain
+    it have none, either."""
     found = spark_type(given)
     assert (found and str(found)) == taken
 
 
 def test_types_for_a_query() -> None:
-    """A frame says of which types the rows of a stream are; a column that the language has no type for is left out."""
+    """A frame can be given for the type of a stream; columns without a type in the language are left out."""
     table = pa.table({"N": pa.array([1], pa.uint8()), "gone": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
     assert spark_schema(table, "`s`").simpleString() == "struct<N:smallint>"
     assert str(mrql.compile("s", s=table).type) == "{<N: int>}"
@@ -49,7 +50,7 @@ def test_types_for_a_query() -> None:
 
 
 NO_ROWS = pd.DataFrame({"X": [], "Y": [], "T": []})
-"""To pandas, each column is one of doubles."""
+"""A frame without rows; to pandas, each column is one of doubles."""
 
 
 @pytest.mark.spark
@@ -66,7 +67,7 @@ def test_no_rows_of_pandas(spark: SparkSession) -> None:
 
 
 def test_integers_that_pandas_has_as_doubles() -> None:
-    """They are not guessed back: a double that is a whole number may have been a fraction once."""
+    """Integers that pandas has as doubles are an error, since a whole double need not have been an integer."""
     frame = pd.DataFrame({"X": [1, None]})
     with pytest.raises(UserError, match="`X` of `points` is of type double, where long was expected") as caught:
         spark_frame(frame, ty.RecordType((("X", ty.LONG),)), "`points`", Mock())
@@ -74,7 +75,7 @@ def test_integers_that_pandas_has_as_doubles() -> None:
 
 
 class Polars:
-    """A frame of a library that hands its rows over as Arrow has it."""
+    """A frame of another library, which exports its rows by Arrow's C interface."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -85,8 +86,8 @@ class Polars:
 
 @pytest.mark.spark
 def test_frames_in_all_places(spark: SparkSession) -> None:
-    """Evaluated, inserted, deleted, added up, and as a static table. What pandas takes for missing is missing; a time
-    without a zone is that time, whatever the zone of the session is."""
+    """Frames can be evaluated, inserted, deleted, added up, and used as static tables. What pandas takes for missing is
+    missing; a time without a zone is that time, whatever the zone of the session is."""
     frame = pd.DataFrame({"Y": [1.0, float("nan")], "T": [NOON, NOON], "X": [1, 2], "other": [object(), 1]})
     table = pa.table({"X": [3], "Y": [2.0], "T": [NOON]})
     query = mrql.compile("select (p.X, p.Y, p.T) from p in points", points=POINTS)
@@ -112,7 +113,7 @@ def test_frames_in_all_places(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_frames_that_do_not_fit(spark: SparkSession) -> None:
-    """By the same rules as DataFrames of Spark."""
+    """Frames are checked by the same rules as DataFrames of Spark."""
     query = mrql.compile("select p.X from p in points", points="bag(<X: long, D: decimal(4, 1), T: timestamp>)")
     right = {"X": [1], "D": [Decimal("1.5")], "T": [NOON]}
     days = pa.array([(1, 2, 3)], pa.month_day_nano_interval())

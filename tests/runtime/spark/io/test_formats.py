@@ -98,8 +98,8 @@ def test_csv(
     row: str,
     options: str,
 ) -> None:
-    """Fields in quotes and without, numbers of every spelling, too many fields and too few; in files whose records all
-    end with the delimiter, too, and with fields that are not read."""
+    """Both engines read fields with and without quotes, numbers of every spelling, and too many or too few fields
+    alike; also in files whose records all end with the delimiter, and with fields that are not read."""
     rows = [(record + behind, end) for record, end in written]
     base = tmp_path_factory.mktemp("csv")
     (base / "f.csv").write_bytes("".join(record + end for record, end in rows).encode())
@@ -124,8 +124,8 @@ def test_blanks_at_the_end_of_csv(
     options: str,
     multiline: bool,
 ) -> None:
-    """Spark's parser remembers the quotes of the field before, or of the record before, where a record ends in blanks:
-    it took them for a text without characters, and the row for malformed where the column is of numbers."""
+    """A record that ends in blanks is read alike. Spark's parser remembers the quotes of the field or record before it,
+    and would take the blanks for an empty text, and the row for malformed if the column is of numbers."""
     base = tmp_path_factory.mktemp("blanks")
     text = "".join(f"{before},{last}{end.lstrip(', ')}" for before, last, end in rows)
     (base / "f.csv").write_text(text.removesuffix("\n"), newline="")
@@ -165,7 +165,7 @@ PARTS = {
     "M": ["2", "11", "04", "0", "13"],
     "H": ["9", "23", "00", "24", ""],
 }
-PATTERNS = {  # each for dates and for timestamps
+PATTERNS = {  # one for dates and one for timestamps
     ("dd.MM.yyyy", "dd.MM.yyyy HH:mm"),
     ("yyyyMMdd", "yyyyMMddHHmmssSSS"),
     ("yyyy年MM月dd", "HH'h é'mm'', dd.MM.yyyy"),
@@ -177,7 +177,7 @@ PATTERNS = {  # each for dates and for timestamps
 
 @st.composite
 def written_by(draw: st.DrawFn) -> tuple[tuple[str, str], list[tuple[str, str]]]:
-    """Patterns, and texts that are mostly written by them, with days and hours that there are not."""
+    """Patterns, and texts that mostly follow them, some with days and hours that do not exist."""
     patterns = draw(st.sampled_from(sorted(PATTERNS)))
 
     def text(pattern: str) -> str:
@@ -219,7 +219,7 @@ def test_patterns_of_times(
     tmp_path_factory: pytest.TempPathFactory,
     drawn: tuple[tuple[str, str], list[tuple[str, str]]],
 ) -> None:
-    """Dates and timestamps of CSV and of JSON by a pattern: what does not fit, or is no day, is malformed."""
+    """Dates and timestamps by patterns, in CSV and in JSON: a text that does not fit, or is no day, is malformed."""
     base = tmp_path_factory.mktemp("patterns")
     (day, moment), rows = drawn
     (base / "f.csv").write_text("".join(f'"{a}","{b}"\n' for a, b in rows))
@@ -232,7 +232,8 @@ def test_patterns_of_times(
 
 
 def test_columns_of_all_files(spark: SparkSession, tmp_path: Path) -> None:
-    """Of Parquet files that differ, with a type that is found, and with one of which columns may be missing."""
+    """Parquet files with different columns are read with the inferred type, and with a given one whose columns may be
+    missing."""
     pq.write_table(pa.table({"a": pa.array([1], pa.int32()), "l": [[{"x": 1}]]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"b": ["x"], "a": pa.array([2], pa.int64())}), tmp_path / "2.parquet")
     pq.write_table(pa.table({"a": [0.5], "l": [[{"y": 1, "x": 2.5}]]}), tmp_path / "3.parquet")
@@ -247,7 +248,7 @@ BYTES = [b"", b"a", b"\xff\x00", "ä\n".encode(), bytes(range(256)), None]
 
 @pytest.mark.parametrize("name", ["parquet", "orc"])
 def test_bytes_of_columns(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    """Alone, of a fixed size, and in lists, structs and maps; with a type, and without."""
+    """Columns of bytes are read alone, of fixed size, in lists, structs and maps; with a given type or without."""
     columns = {
         "b": pa.array(BYTES, pa.binary()),
         "l": pa.array(
@@ -266,7 +267,7 @@ def test_bytes_of_columns(spark: SparkSession, tmp_path: Path, name: str) -> Non
 
 
 def test_bytes_that_are_texts(spark: SparkSession, tmp_path: Path) -> None:
-    """In CSV, in JSON and in a path they are base64; what is none is malformed."""
+    """Bytes in CSV, in JSON and in paths are base64; other texts are malformed."""
     texts = [
         "",
         '""',
@@ -306,7 +307,7 @@ def test_enumerations_are_bytes(spark: SparkSession) -> None:
 
 
 def test_times_of_day(spark: SparkSession, tmp_path: Path) -> None:
-    """A file that has some is read, without them, as are those of other types that Spark does not have."""
+    """A file with times of day is read without them; so are files with other types that Spark does not have."""
     for i, t in enumerate((pa.time64("us"), pa.time64("ns"), pa.time32("ms"))):
         inner = pa.struct([("a", t), ("b", pa.int64())])
         columns = {
@@ -334,8 +335,8 @@ def test_times_of_day(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_nanoseconds_of_orc(spark: SparkSession, tmp_path: Path) -> None:
-    """All of its timestamps have some; they are read to the microsecond, whatever is said. (What Arrow writes of a part
-    of a second before 1970, Spark does not read.)"""
+    """Timestamps of ORC, which all have nanoseconds, are read to the microsecond, with a given type and without. (Spark
+    does not read fractions of a second before 1970 as Arrow writes them.)"""
     numbers = [None, -(10**9), 0, 1, 999, 1_999, 1_700_000_000_123_456_789, 2**63 - 1]
     ns = pa.timestamp("ns")
     columns = {
@@ -350,7 +351,8 @@ def test_nanoseconds_of_orc(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_timestamps_of_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
-    """Those of their microseconds, where that is said; a file that has some is read in any case."""
+    """Timestamps of nanoseconds are truncated to microseconds if the source says so; a file with some is read in any
+    case."""
     numbers = [None, -1, -1_000, -1_001, 1_999, 1_700_000_000_123_456_789, 2**63 - 1, -(2**63) + 1]
     ns = pa.timestamp("ns")
     columns = {
@@ -369,7 +371,7 @@ def test_timestamps_of_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_patterns_of_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """Each column of CSV, each field of JSON may have its own; the others are written as is said of all."""
+    """Each column of CSV, and each field of JSON, may have its own pattern; the others have the general one."""
     (tmp_path / "f.csv").write_text(
         "a,b,c\n1.2.2024,2 Mar 2024,3/4/2024 9:05\n1.2.2024,1.2.2024,3/4/2024 9:05\n"
         "1-2-2024,2 Mar 2024,3/4/2024 9:05\n1.2.2024,2 Mar 2024,2024-01-01\n,,\n"
@@ -398,7 +400,7 @@ SEPARATORS = [".", ",", " ", "\u00a0", "\u202f", "'", "\u2019", ""]
 
 @st.composite
 def local_numbers(draw: st.DrawFn) -> str:
-    """Numbers with separators, mostly of one locale, and not always where they belong."""
+    """Numbers with separators, mostly those of one locale, and not always in the right places."""
     point, between = draw(st.sampled_from([",.", ".,", ",\u202f", ".\u2019", ", ", "\u00a0."]))
     groups = [draw(st.sampled_from(["7", "12", "007", "999"]))]
     groups += [draw(st.sampled_from(["000", "999", "808", "80"])) for _ in range(draw(st.integers(0, 7)))]
@@ -419,7 +421,8 @@ def local_numbers(draw: st.DrawFn) -> str:
 def test_numbers_of_a_locale(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, numbers: list[str], tag: str, t: str, between: str
 ) -> None:
-    """Also in a file that is read as UTF-8, and not byte by byte, and where types are found."""
+    """Numbers of a locale are read alike, also in a file that is read as UTF-8 and not byte by byte, and with inferred
+    types."""
     base = tmp_path_factory.mktemp("locales")
     (base / "f.csv").write_text("".join(f'{number}{between}"{number}"\n' for number in numbers))
     for row in (f", type((string, {t}))", "", f', type(({t}, string)), nullValue("7")'):
@@ -430,7 +433,7 @@ def test_numbers_of_a_locale(
 @settings(few, max_examples=3)
 @given(st.lists(st.tuples(TIMES, TIMES), min_size=20, max_size=40))
 def test_times(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
-    """Dates and timestamps in CSV and in JSON, also inside of lists and records, and the texts that are none."""
+    """Dates and timestamps in CSV and JSON are read alike, also inside lists and records, and so are invalid texts."""
     base = tmp_path_factory.mktemp("times")
     (base / "f.csv").write_text("".join(f'{a},"{b}"\n' for a, b in rows))
     values = [{"d": a, "t": b, "in": [{"t": a}, {"t": None}, None]} for a, b in rows]
@@ -446,7 +449,7 @@ def test_times(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, ro
 )
 @pytest.mark.parametrize("multiline", ["", ", multiline"])
 def test_rows_of_json_that_are_no_records(spark: SparkSession, tmp_path: Path, row: str, multiline: str) -> None:
-    """What does not fit their type is malformed in them as in a field, and was missing."""
+    """A JSON row that is no record is malformed if it does not fit its type, as a field would be."""
     rows = ["1", "2.5", "null", "true", '"x"', '"2024-01-31"', "[]", "[1, null]", '["y"]', "{}", '[{"a": 1}, {}]', "[{"]
     text = f"[{', '.join(rows[:-1])}]" if multiline else "\n".join(rows)
     (tmp_path / "a.json").write_text(text)
@@ -454,7 +457,8 @@ def test_rows_of_json_that_are_no_records(spark: SparkSession, tmp_path: Path, r
 
 
 def test_a_row_is_malformed_whatever_a_query_uses_of_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark converts only the columns that it is asked for; an error in another one is one all the same."""
+    """An error in a column that a query does not use is reported, although Spark converts only the columns that it
+    needs."""
     (tmp_path / "f.csv").write_text("1,2\nx,3\n")
     program = compile_over_files('count(source(csv, "f.csv", ",", type((int, int))));', base=tmp_path)
     spec = next(iter(program.sources.values()))
@@ -508,7 +512,7 @@ def test_csv_over_lines(
 @settings(few, max_examples=3)
 @given(st.lists(st.lists(st.sampled_from("ABCab "), max_size=4), min_size=2, max_size=6), st.booleans())
 def test_headers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, files: list[str], some: bool) -> None:
-    """Each file has its own order of columns; some have too many, some not all, some one of them twice."""
+    """Each file has its own order of columns; some have too many, some too few, some one of them twice."""
     base = tmp_path_factory.mktemp("headers")
     (base / "d").mkdir()
     for number, names in enumerate([*files, "BA"]):
@@ -524,7 +528,7 @@ def test_headers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, 
 def test_types_that_are_found(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], header: bool
 ) -> None:
-    """Of CSV; both engines read the fields as what was found."""
+    """Both engines read the fields of CSV by the inferred types."""
     base = tmp_path_factory.mktemp("found")
     lines = [*(["a b,`"] if header else []), *(f'{a},"{b}"' for a, b in rows)]
     (base / "f.csv").write_text("".join(line + "\n" for line in lines))
@@ -532,7 +536,7 @@ def test_types_that_are_found(
 
 
 def test_timestamps_of_96_bits(spark: SparkSession, tmp_path: Path) -> None:
-    """They are those of microseconds in both engines."""
+    """Timestamps of 96 bits are read as microseconds in both engines."""
     times = [datetime(1700, 1, 1), datetime(2024, 1, 1, 10, 0, 0, 123), None]
     table = pa.table({"t": pa.array(times, pa.timestamp("us"))})
     pq.write_table(table, tmp_path / "f.parquet", use_deprecated_int96_timestamps=True, store_schema=False)
@@ -540,7 +544,7 @@ def test_timestamps_of_96_bits(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_unsigned_integers(spark: SparkSession, tmp_path: Path) -> None:
-    """They are of the next wider type, also inside lists."""
+    """Unsigned integers are read as the next wider type, also inside lists."""
     sizes = (8, 16, 32, 64)
     largest = {f"u{bits}": pa.array([2**bits - 1, None, 0], getattr(pa, f"uint{bits}")()) for bits in sizes}
     lists = pa.array([[2**64 - 1, None], [], None], pa.list_(pa.uint64()))
@@ -556,7 +560,8 @@ def test_unsigned_integers(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_text_that_is_utf8_and_bytes_that_are_not(spark: SparkSession, tmp_path: Path) -> None:
-    """U+FFFD and U+FFFF are text; also with delimiters and marks that are several bytes, and over several lines."""
+    """U+FFFD and U+FFFF are text, in contrast to invalid UTF-8; also with delimiters of several bytes, byte order
+    marks, and fields over several lines."""
     cases = [
         (b'1,\xff\n2,\xef\xbf\xbd\n3,\xc3\xa9\n"4",""\n,\n5,"\xed\xa0\x80"\n6,\xef\xbf\xbf\n', ","),
         (b"\xef\xbb\xbf1,x\n2,\xc3\xa9\n", ","),
@@ -626,7 +631,7 @@ LINE = st.one_of(
 @settings(few, max_examples=4)
 @given(st.lists(LINE, min_size=20, max_size=40))
 def test_json(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str]) -> None:
-    """Values that fit a type and that do not, with any type and with one that is found in the file."""
+    """JSON values that fit a type and that do not are read alike, with given types and with the inferred one."""
     base = tmp_path_factory.mktemp("json")
     (base / "f.json").write_text("\n".join(rows) + "\n", encoding="utf-8")
     for row in ("any", "<A: int, B: any>", "<A: double, C: {long}>", "<A: <b: string>, B: bool>", "<C: [any], A: any>"):
@@ -645,7 +650,8 @@ def test_json(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, row
 def test_json_documents(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str], signs: tuple[str, str, str]
 ) -> None:
-    """Arrays of values that fit a type and that do not, objects, and what is no JSON; a value is a file, too."""
+    """JSON documents are read alike: arrays of values that fit a type and that do not, objects, single values, and
+    invalid JSON."""
     base = tmp_path_factory.mktemp("documents")
     (base / "d").mkdir()
     before, between, behind = signs
@@ -718,13 +724,14 @@ ELEMENT = st.recursive(st.just("<a/>"), _element, max_leaves=8)
 def test_xml(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str], between: str, tags: str
 ) -> None:
-    """Elements with attributes, texts, children in any order, and elements with the same tag inside."""
+    """XML elements are read alike, with attributes, texts, children in any order, and elements with the same tag
+    inside."""
     base = tmp_path_factory.mktemp("xml")
     body = between.join(f"{row}\n" for row in rows)
     (base / "f.xml").write_bytes(f'<?xml version="1.0"?>\n{DTD}<r xmlns:q="urn:q">{body}</r>\n'.encode())
     for element in assert_same(spark, f'source(xml, "f.xml", {tags})', base):
         assert to_xml(element).startswith(("<a", "<b", "<c", "<q:d"))
-    # Without any element inside of another one the file is read in pieces.
+    # If no such element is inside another one, the file is read in pieces.
     flat = "\n".join(re.sub(r"(</?)a(?=[\s/>])", r"\1z", row) for row in rows)
     body = f"<a k='1'>{flat}</a><a/>" * 3
     (base / "f.xml").write_bytes(f"<r>{between.replace('</a>', '')}{body}</r>".encode())
@@ -732,7 +739,7 @@ def test_xml(
 
 
 def test_lines_of_text(spark: SparkSession, tmp_path: Path) -> None:
-    """Lines end in three ways, and are kept as they are, blanks and all; those that are not UTF-8 are malformed."""
+    """Lines may end in three ways, and keep their blanks; those that are not UTF-8 are malformed."""
     (tmp_path / "f.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\rc\n\n \xc3\xa4\n\xe4\nlast")
     (tmp_path / "g.txt.gz").write_bytes(gzip.compress(b"zipped\n"))
     packed = pa.compress(b"packed\n", "zstd", asbytes=True)
@@ -745,7 +752,8 @@ def test_lines_of_text(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """Parquet and ORC, with their own types and with wider ones; a file without the columns is kept aside."""
+    """Parquet and ORC are read alike, with their own types and with wider ones; a file without the columns is
+    quarantined."""
     nested = pa.list_(pa.struct([("u", pa.float32()), ("v", pa.list_(pa.string()))]))
     columns = {
         "a": pa.array([1, None, 3], pa.int32()),
@@ -798,7 +806,7 @@ PACKED = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
 
 @pytest.mark.parametrize("suffix", PACKED)
 def test_marks_at_the_beginning(spark: SparkSession, tmp_path: Path, suffix: str) -> None:
-    """A mark of the order of bytes is no part of the first name, row or field, packed or not, in each of some files."""
+    """A byte order mark is no part of the first name, row or field, in each of several files, compressed or not."""
     texts = {
         "csv": (["a,b\n1,x\n", "b,a\ny,2\n"], ', ",", header, type(<a: long, b: string>)'),
         "json": (['{"a": 1, "b": "x"}\n', '{"a": 2, "b": "y"}\n'], ", type(<a: long, b: string>)"),
@@ -813,8 +821,8 @@ def test_marks_at_the_beginning(spark: SparkSession, tmp_path: Path, suffix: str
 
 
 def test_columns_as_arrow_writes_them(spark: SparkSession, tmp_path: Path) -> None:
-    """A column of values that are named by numbers is one of these values; one of a type that the language does not
-    have is left out, and those beside it are read."""
+    """A dictionary-encoded column is read as its values; a column of a type that the language does not have is left
+    out, and the others are read."""
     columns = {
         "d": pa.array(["x", "y", None, "x"]).dictionary_encode(),
         "n": pa.array([1, 2, 3, 4]),

@@ -1,4 +1,4 @@
-"""Columns that are in the paths of files, on Spark: as the reference reader has them."""
+"""Columns from the paths of files, on Spark as in the reference reader."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_generated_values(
     given: tuple,  # type: ignore[type-arg]
     format: str,
 ) -> None:
-    """Also where a name of a directory is one that Spark reads through a link."""
+    """Generated values in paths are read alike by both engines, also if Spark reads a directory through a link."""
     home = tmp_path_factory.mktemp("home")
     source, expected = table(home, *given, format)
     assert same(assert_same(spark, f"source({source})", home), expected)
 
 
 def test_names_as_they_lie_on_the_disk(spark: SparkSession, tmp_path: Path) -> None:
-    """What is not escaped, and what looks like an escape, stands for itself; malformed rows are found in them."""
+    """Unescaped characters and invalid escapes in paths stand for themselves, and malformed rows are found there."""
     odd = ["a+b", "a%2Bb", "50%", "%zz", "é%C3%A9", "[1]", "a:b", "{x}%7D", " ", "a=b", "%5", "%4:", "\\", "*"]
     write(tmp_path, {f"d/N={name}/h={i}/f{i}.csv": f"{i}\nbad\n" for i, name in enumerate(odd)})
     rows = assert_same(spark, 'source(csv, "d", ",", type(<N: string, x: int, h: long>))', tmp_path)
@@ -71,7 +71,7 @@ def test_names_as_they_lie_on_the_disk(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_one_plan_reads_all_files_of_a_batch_and_of_the_next(spark: SparkSession, tmp_path: Path) -> None:
-    """No value of a path is in it."""
+    """One plan reads all files of a batch, and is of the same kind in later batches: it contains no value of a path."""
     text = 'stream(csv, "d", ",", type(<dt: date, x: int>))'
     (spec,) = compile_over_files(f"count({text});", base=tmp_path).sources.values()
     kinds = []
@@ -89,7 +89,7 @@ def test_one_plan_reads_all_files_of_a_batch_and_of_the_next(spark: SparkSession
 
 
 def test_columns_of_other_types(spark: SparkSession, tmp_path: Path) -> None:
-    """Files whose columns are of different types have those of their paths, too."""
+    """Files whose columns have different types also have the columns of their paths."""
     for i, t in enumerate((pa.int32(), pa.int64(), pa.int32())):
         (tmp_path / "d" / f"n={i}").mkdir(parents=True)
         pq.write_table(pa.table({"x": pa.array([i], t)}), tmp_path / "d" / f"n={i}" / "f")

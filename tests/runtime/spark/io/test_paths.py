@@ -28,11 +28,11 @@ from tests.runtime.spark.test_equivalence import few
 
 ODD = [*"*?[]{}\\:%#&=+ \n\t\"'`$~!;,|<>é😀", "%20", "[1]", "{a,b}", "..", "://", "file:", "${x}"]
 NAME = st.lists(st.sampled_from([*ODD, "a", "1", os.fsdecode(b"\xff")]), min_size=1, max_size=5).map("".join)
-"""Names that a shell would not want; some are no UTF-8."""
+"""Names with special characters; some are not UTF-8."""
 
 
 def plain(name: str) -> str:
-    """A name that is read: not hidden, in no other directory, and no number of steps up."""
+    """A name of a file that is read: not hidden, without a slash, and not `..`."""
     return "n" + name.replace("/", "|")
 
 
@@ -49,7 +49,7 @@ def xml(file: Path, number: int) -> None:
 
 
 def parquet(file: Path, number: int) -> None:
-    with file.open("wb") as out:  # Arrow itself has no names that are not UTF-8
+    with file.open("wb") as out:  # Arrow itself opens no file whose name is not UTF-8
         pq.write_table(pa.table({"A": [number]}), out)
 
 
@@ -70,7 +70,7 @@ FORMATS: list[tuple[str, Callable[[Path, int], None]]] = [
 
 
 def rows_of(spark: SparkSession | None, source: str, base: Path) -> Bag:
-    """What is read of a source; with quarantine it is the same."""
+    """The rows of a source; on Spark they are the same with a quarantine and without."""
     spec = next(iter(compile_over_files(f"count(source({source.format('d')}));", base=base).sources.values()))
     if spark is None:
         return read_source(spec)
@@ -104,7 +104,7 @@ def test_each_file_is_read_once(
     names: list[str],
     format: tuple[str, Callable[[Path, int], None]],
 ) -> None:
-    """Whatever its name, and that of the directory, looks like."""
+    """Each file is read once, whatever its name and that of its directory."""
     base = filled(tmp_path_factory, directory, names, format[1])
     assert len(rows_of(None, format[0], base)) == len(names)
 
@@ -116,7 +116,7 @@ def test_each_file_is_read_once(
 def test_on_spark(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, directory: str, names: list[str]
 ) -> None:
-    """Every format finds what the reference reader finds."""
+    """On Spark, every format has the rows of the reference reader."""
     for source, make in FORMATS:
         base = filled(tmp_path_factory, directory, [*names, "r[1].x", "r1.x", "a:b", "*", "._COPYING_"], make)
         found = rows_of(spark, source, base)
@@ -126,7 +126,7 @@ def test_on_spark(
 
 @pytest.mark.spark
 def test_malformed_rows_have_the_names_of_their_files(spark: SparkSession, tmp_path: Path) -> None:
-    """Those that they have on the disk, also where Spark has read them under another one."""
+    """Malformed rows have the names of their files on disk, also if Spark has read these under others."""
     (tmp_path / "d").mkdir()
     names = ["a[1].csv", "a:b.csv", "a b%20.csv", os.fsdecode(b"\xff.csv"), "plain.csv"]
     for name in names:
@@ -142,14 +142,14 @@ def test_malformed_rows_have_the_names_of_their_files(spark: SparkSession, tmp_p
 
 @pytest.mark.spark
 def test_compressed_files_are_known_by_their_extension(spark: SparkSession, tmp_path: Path) -> None:
-    """Also where they are read through a link."""
+    """Compressed files are known by their extension, also if they are read through a link."""
     (tmp_path / "a[1].csv.gz").write_bytes(gzip.compress(b"1\n2\n"))
     spec = next(iter(compile_over_files('count(source(csv, "*.gz", ",", type(int)));', base=tmp_path).sources.values()))
     assert read(spark, spec).df.dataframe(spark).count() == 2
 
 
 def test_patterns(tmp_path: Path) -> None:
-    """What is there as it is written is not taken for a pattern."""
+    """A path that exists as it is written is not taken for a pattern."""
     base = tmp_path / "b[1]*"
     base.mkdir()
     for name in ("r1.csv", "r2.csv", "s*.csv", "s1.csv", "t[1].csv"):
@@ -187,7 +187,7 @@ ON_SPARK = pytest.mark.spark
     ],
 )
 def test_a_stream(request: pytest.FixtureRequest, tmp_path: Path, engine: str, name: str) -> None:
-    """Its data, its checkpoint, its output and its malformed rows lie in directories with such names."""
+    """A stream may have its data, checkpoint, output and malformed rows in directories with such names."""
     home = tmp_path / name
     write(home / "edges" / "a[1].csv", rows([(1, 2), (1, 3)]), 1)
     spark = request.getfixturevalue("spark") if engine == "spark" else None

@@ -1,4 +1,4 @@
-"""Jobs that are given up: what they are at is not gone on with."""
+"""Interrupted jobs are cancelled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_write_that_is_interrupted(spark: SparkSession, tmp_path: Path) -> None:
-    """As by Ctrl-C in a commit: its job ends, and what it has left is removed, whatever it is at."""
+    """If a write is interrupted, as by Ctrl-C in a commit, its job ends, and what it has left can be removed."""
     slowly = "reflect('java.lang.Thread', 'sleep', 100L)"
     df = spark.range(0, 400, 1, 8).selectExpr("id", f"{slowly} AS slept")
 
@@ -45,7 +45,7 @@ def test_a_write_that_is_interrupted(spark: SparkSession, tmp_path: Path) -> Non
 def test_connections_that_are_closed_with_the_one_of_the_call(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, closed: int, asked: int
 ) -> None:
-    """They are not what is heard of the interruption; and the jobs are ended by the next one."""
+    """Closed connections do not hide the interruption, and the jobs are cancelled over the next connection."""
     cancel, tried = SparkContext.cancelJobsWithTag, []
 
     def over_a_connection(self: SparkContext, tag: str) -> None:

@@ -1,4 +1,4 @@
-"""Rows that are kept."""
+"""Local checkpoints of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def found(df: DataFrame) -> list[tuple[object, ...]]:
 
 
 def test_rows_are_kept_as_spark_keeps_them(spark: SparkSession) -> None:
-    """With their columns and their partitioning, from when they are first computed until they are freed."""
+    """Rows are kept with their columns and partitioning, from their first computation until they are freed."""
     rows = spark.range(9).selectExpr("id % 4 AS a", "CAST(id AS STRING) AS b").repartition(2, "a")
     theirs = rows.localCheckpoint(eager=False)
     before = jvm.persistent_rdds(spark)

@@ -1,4 +1,4 @@
-"""Plans that are made once: the RDDs that they make are made again over other rows, as Spark would make them."""
+"""Prepared plans: their RDDs, made again over other rows, have the rows that Spark computes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GATHERING = Gathering(("a",), ("b",), ("a", "b"))
 
 @cache
 def numbers(below: int) -> Relation:
-    """A table that stays the same."""
+    """A static table."""
     return Relation.of(SparkSession.active().range(below).toDF("n"))
 
 
@@ -62,11 +62,11 @@ RELATIONS: dict[str, Callable[[Relation, Relation], Relation]] = {
 
 
 LOOKED_AT = {"broadcast", "cross", "sorted"}
-"""Those that send rows to all tasks, pair each with each, or sort them into ranges of what there is."""
+"""The relations whose plans look at rows: to broadcast them, to pair each with each, or to sort them by ranges."""
 
 
 def rows(spark: SparkSession, count: int, first: int, partitions: int) -> DataFrame:
-    """Rows in so many partitions."""
+    """Rows in the given number of partitions; with 0, none."""
     df = spark.range(first, first + count, 1, max(1, partitions)).selectExpr("id % 4 AS a", "id AS b")
     return df if partitions else jvm.rows(spark, nothing(spark), df._jdf.schema())
 
@@ -77,7 +77,7 @@ def found(df: DataFrame) -> list[tuple[object, ...]]:
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[PreparedPlan]:
-    """The plans that were executed."""
+    """The plans that are executed, in order."""
     plans, execute = list[PreparedPlan](), PreparedPlan._executed
 
     def noted(plan: PreparedPlan, spark: SparkSession, filled: list[object]) -> object:
@@ -91,7 +91,8 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[PreparedPlan]:
 @pytest.mark.wide(keep=4)
 @pytest.mark.parametrize("name", RELATIONS)
 def test_over_any_rows(spark: SparkSession, name: str, executed: list[PreparedPlan]) -> None:
-    """In any number of partitions, none included, by turns; where a plan looks at rows, it is executed each time."""
+    """A plan has the right rows for any numbers of partitions, 0 included; it is executed each time only if it looks at
+    rows."""
     before_kept, by_turns = [(1, 1)], [(1, 1), (3, 1), (0, 1), (1, 0), (0, 0)]
     turns = before_kept + 2 * by_turns
     with settings(spark, in_two := step_settings(spark, 2)):
@@ -108,7 +109,7 @@ def test_over_any_rows(spark: SparkSession, name: str, executed: list[PreparedPl
 @pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("generated", [True, False])
 def test_over_states(spark: SparkSession, generated: bool, executed: list[PreparedPlan]) -> None:
-    """Only products and what is sent to all tasks are executed again."""
+    """Over the runs of states, only plans that look at rows, or whose RDDs cannot be made again, are executed again."""
     with compiled(spark) if generated else nullcontext(), settings(spark, in_one := step_settings(spark, 1)):
         plans = Plans(spark, in_one)
         for turn in range(3):
@@ -125,7 +126,7 @@ def test_over_states(spark: SparkSession, generated: bool, executed: list[Prepar
 
 
 def test_rows_are_joined_as_they_are(spark: SparkSession) -> None:
-    """Those of a state that nothing is computed of before a join are not copied for it."""
+    """The rows of a state that are joined as they are, without an operator before the join, are not copied for it."""
     with compiled(spark), settings(spark, in_one := step_settings(spark, 1)):
         plans = Plans(spark, in_one)
         for turn in range(3):
@@ -142,7 +143,7 @@ def test_rows_are_joined_as_they_are(spark: SparkSession) -> None:
 
 
 def test_rows_of_files_are_copied(spark: SparkSession, tmp_path: Path) -> None:
-    """A reader of files has rows of any kind: they are made into those of a plan, also where a filter is above them."""
+    """The rows of a file reader may be of any kind, so they are converted to those of a plan, also below a filter."""
     spark.range(9).write.json(f"{tmp_path}/rows")
     with compiled(spark):
         df = spark.read.schema("id bigint").json(f"{tmp_path}/rows").where("id > 3")

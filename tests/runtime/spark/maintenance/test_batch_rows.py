@@ -1,4 +1,4 @@
-"""Rows of a batch that might be others the next time are computed once."""
+"""Rows of a batch, or of a static table, that might differ when they are read again are computed once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def test_a_static_table_is_computed_once(spark: SparkSession) -> None:
 
 
 def test_what_is_read_in_place(spark: SparkSession, tmp_path: Path) -> None:
-    """Files, and rows that are kept, with something done to each; nothing that might be something else, or is dear."""
+    """Files and kept rows are read in place, also with operations on each row; rows that may differ or are costly are
+    not."""
     numbers = spark.range(4)
     numbers.write.parquet(str(tmp_path / "numbers"))
     cached = numbers.join(numbers.withColumnRenamed("id", "b"), F.col("id") == F.col("b")).cache()
@@ -80,7 +81,7 @@ def test_what_is_read_in_place(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_nothing_is_held_for_a_view_that_is_not_made(spark: SparkSession) -> None:
-    """A loop over static tables is computed when the view is made, and may have no value then."""
+    """If a view cannot be made, as when a loop over static tables has no value, none of its tables is held."""
     names = spark.createDataFrame(spark.sparkContext.parallelize([(0,)], 1), "_1 long")
     query = mrql.compile(
         "select x from x in S, y in (repeat z = T step select w / w from w in z limit 2) where x = y",

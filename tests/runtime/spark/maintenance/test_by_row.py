@@ -1,4 +1,5 @@
-"""What each element of a bag gives beside something else that changes: it is compared where it lies."""
+"""Terms that give at most one element for each row of a bag, beside other states: they are compared row by row, in
+place."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def j(key: int, value: Value) -> Record:
 
 
 def n(key: int, u: int | None) -> Record:
-    """The record in it is missing where its part would be."""
+    """A row whose inner record is missing if `u` is."""
     return Record({"K": key, "R": None if u is None else Record({"U": u})})
 
 
@@ -83,23 +84,23 @@ HISTORY = (
     Batch({"P": (p(1, 2.0, 2, 1),)}, {"T": ((3, 4.0), (1, 1.0))}),
     Batch({"S": ((2, 3.0),), "T": ((1, 1.0), (9, 1.0), (8, 8.0))}, {"S": ((1, 2.0),), "J": (j(1, 1),)}),
 )  # fmt: skip
-"""What is read beside the bag changes alone, and together with the bag; rows repeat, go, and come again."""
+"""What is read beside the bag changes alone, and together with the bag; rows repeat, are deleted, and return."""
 
 
 def is_by_row(text: str) -> bool:
-    """Whether the answer, or anything that is passed on, is compared row by row."""
+    """Whether the answer, or a derived stream, is compared row by row."""
     query = mrql.compile(text, **STREAMS)
     plan = planned(query.term, shrinking=frozenset(query.streams)).plan
     return any(row_by_row(term, plan.stages) is not None for term in (plan.answer, *(d.term for d in plan.derived)))
 
 
 def test_which_are_compared_row_by_row() -> None:
-    """Where each row gives one element at most, and what it gives depends on more than the row."""
+    """Terms are compared row by row if each row gives one element at most, which depends on more than the row."""
     assert {name for name, text in (BY_ROW | OTHERWISE).items() if is_by_row(text)} == {*BY_ROW}
 
 
 def test_explain_says_so() -> None:
-    """The whole bag is read; what is compared are its elements."""
+    """The explanation says that the elements of the bag are compared in place."""
     told = " ".join(mrql.compile(BY_ROW["a condition"], **STREAMS).explanation().split())
     assert "what each element of X1 gives is compared with what it gave, where it lies" in told
 
@@ -115,8 +116,8 @@ def test_changes_are_those_of_the_reference(name: str, spark: SparkSession) -> N
 @pytest.mark.wide
 @pytest.mark.spark
 def test_groups_of_what_is_compared(spark: SparkSession) -> None:
-    """What an element gave and gives again is taken from no group, and given to none: a sum with an infinite value
-    would be lost, which has no inverse."""
+    """What an element gives again after a batch is neither taken from its group nor added to it: an infinite value has
+    no inverse, so the sum would be lost."""
     text = "select (a, sum(b), count(b)) from (a, b) in S where b > avg(select d from (c, d) in T) group by a"
     assert is_by_row(text)
     assert_follows(spark, text, HISTORY)
@@ -148,7 +149,8 @@ CANCELLING = {
 @pytest.mark.spark
 @pytest.mark.parametrize("name", CANCELLING)
 def test_what_cancels_is_not_added_up(name: str, spark: SparkSession) -> None:
-    """Sums that would round, or be lost, if all that is found row by row were added to them and taken away."""
+    """Changes that cancel are not added up: sums would be rounded or lost if all that is found row by row were added to
+    them and taken away."""
     text, history = CANCELLING[name]
     assert is_by_row(text)
     assert_follows(spark, text, history)
@@ -177,8 +179,8 @@ def assert_follows(spark: SparkSession, text: str, history: Sequence[Batch]) -> 
 
 @pytest.mark.spark
 def test_no_row_is_moved(spark: SparkSession) -> None:
-    """To find which points have another nearest centre, nothing is moved but the centres, and nothing is added up: no
-    point takes away what another one gives. Of those that pass an average, only what has changed is added up."""
+    """To find the points whose nearest centre has changed, only the centres are moved, and nothing is aggregated, since
+    no change of one point cancels that of another. For the rows above an average, only the changes are aggregated."""
     nearest = "select (k, sum(a), sum(b)) from (a, b) in S group by k: (select c from (c, d) in T order by d * a)[0]"
     passing = "select (a, count(b)) from (a, b) in S where b > avg(select d from (c, d) in T) group by a"
     moving = ("Exchange", "HashAggregate", "Sort")
@@ -189,7 +191,7 @@ def test_no_row_is_moved(spark: SparkSession) -> None:
 
 
 def above_first_scan(plan: str) -> list[str]:
-    """The nodes of a plan above the first rows that it reads, from the top."""
+    """The nodes of a plan above its first scan of rows, from the top."""
     path: list[tuple[int, str]] = []
     for line in plan.splitlines():
         tree, node = NODE.match(line).groups()  # type: ignore[union-attr]
@@ -201,7 +203,7 @@ def above_first_scan(plan: str) -> list[str]:
 
 
 def plan_of_change(spark: SparkSession, text: str) -> str:
-    """How Spark finds what is passed on, where T has changed."""
+    """The physical plan for the change of the derived stream, after a change of T."""
     query = mrql.compile(text, **dict.fromkeys("ST", "bag((long, long))"))
     rows = spark.range(10).selectExpr("id % 3 AS _1", "id AS _2")
     with query.view(spark, insert_only=True) as view:

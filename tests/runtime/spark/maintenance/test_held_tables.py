@@ -1,4 +1,4 @@
-"""Static tables that lie in files are read where they lie: a file that changes is told."""
+"""Static tables in files are read in place, and a file that has changed is an error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def one(spark: SparkSession, a: int) -> DataFrame:
 @pytest.mark.parametrize("text", [JOIN, OVER_ALL])
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_file_that_has_changed(spark: SparkSession, file: Path, text: str, gone: bool) -> None:
-    """A batch is refused, and the view stays as it was; where the answer reads the table, so is the answer."""
+    """If a file has changed or is gone, a batch is refused, as is an answer that reads the table; the view stays as it
+    was."""
     with mrql.compile(text, S=PAIRS, T=PAIRS).view(spark, T=read(spark, file)) as view:
         view.apply(S=one(spark, 7))
         kept = shutil.copy2(file, file.with_suffix(".kept"))
@@ -60,7 +61,7 @@ def test_a_file_that_has_changed(spark: SparkSession, file: Path, text: str, gon
 
 
 def test_a_table_that_is_cached(spark: SparkSession, file: Path) -> None:
-    """Its rows are there, whatever becomes of the file."""
+    """A cached table keeps its rows, whatever becomes of the file."""
     cached = read(spark, file).cache()
     cached.count()
     with mrql.compile(JOIN, S=PAIRS, T=PAIRS).view(spark, T=cached) as view:

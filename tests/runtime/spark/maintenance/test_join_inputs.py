@@ -1,4 +1,4 @@
-"""Inputs of joins that are kept by several keys have the same rows by each, whatever happens to a batch."""
+"""Inputs of joins that are kept by several keys have the same rows by each, also after batches that fail."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ VALUES = (None, 0, 1, 2, 3)
 
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All inputs are large, and in blocks."""
+    """Treats all inputs as large, and keeps them in blocks."""
     monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
     monkeypatch.setattr(compaction, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", 0)
 
 
 def inputs(view: SparkView) -> Iterator[InputState]:
-    """What the joins of a view keep."""
+    """The states of the inputs of a view's joins."""
     return (kept for stage in view.states.stages for kept in stage.inputs.values())
 
 
@@ -64,7 +64,7 @@ def some_rows(random: Random, count: int) -> list[Value]:
 def test_all_keys_have_the_same_rows(
     spark: SparkSession, text: str, rows_per_key: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After batches of one stream or of several, and after ones that fail and are taken back."""
+    """The tables by all keys have the same rows after batches of one or several streams, and after failed ones."""
     monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", rows_per_key)
     random = Random(rows_per_key)
     query = mrql.compile(text, **dict.fromkeys(STREAMS, PAIRS))
@@ -99,7 +99,7 @@ def test_all_keys_have_the_same_rows(
 
 
 def test_rows_are_counted_and_written_once(spark: SparkSession, tmp_path: Path) -> None:
-    """What is restored is kept by another key again when a batch asks for it."""
+    """A table by another key is neither counted nor saved; after a restart it is made again when batches ask for it."""
     view = Restarted("select (a, p.V) from (a, b) in S, (c, d) in T, p in P where b = c and d = p.K", spark, tmp_path)
     for batch in HISTORY:
         view.apply(batch)

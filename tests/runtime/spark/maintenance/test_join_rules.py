@@ -1,4 +1,4 @@
-"""Joins follow a batch by the rule that the circuit says, which `explain` shows."""
+"""Joins follow a batch by the delta rule that the circuit says, and `explain` shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOINS = {
 HISTORY = (
     Batch({"L": ((1, 2), (2, 3)), "M": ((1, 6), (2, 9))}),
     Batch({"L": ((1, 3),), "M": ((1, 12), (3, 1))}),
-    # The new row of L meets neither row of M that there was: it would divide by 0.
+    # The new row of L must not meet the deleted rows of M: it would divide by 0.
     Batch({"L": ((1, 0),)}, {"M": ((1, 6), (1, 12))}),
     Batch({"L": ((2, 1),), "M": ((1, 5),)}, {"L": ((1, 0), (2, 3))}),
     Batch({}, {"L": ((1, 2), (1, 3)), "M": ((2, 9),)}),
@@ -29,7 +29,8 @@ HISTORY = (
 @pytest.mark.spark
 @pytest.mark.parametrize("name", JOINS)
 def test_the_rule_of_the_circuit_is_run(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answers are those of the reference, also where a row comes as its partner goes."""
+    """A join uses the circuit's rule, and its answers are the reference's, also if a row is inserted as its partner is
+    deleted."""
     text, form = JOINS[name]
     asked = list[DeltaForm]()
     choices = DeltaForm.choices

@@ -1,4 +1,4 @@
-"""Elements of bags that are put together, of a union or of two branches, keep the key of their row."""
+"""The elements of a union, or of the branches of a conditional, keep the key of their row."""
 
 from __future__ import annotations
 

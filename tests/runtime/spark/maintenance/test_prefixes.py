@@ -1,4 +1,4 @@
-"""The first elements of an order are followed from batch to batch, and are those of the whole."""
+"""The first elements of an order are kept up to date from batch to batch, and equal those of the whole."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ few = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=[P
 
 @contextmanager
 def short() -> Iterator[list[str]]:
-    """A block in which prefixes are short; says of each whether it was `followed`, or made of the `whole`."""
+    """A block in which prefixes are short; yields how each was made: `followed`, `too short`, or from the `whole`."""
     made: list[str] = []
     followed, of_whole = prefixes.Prefixes._followed, prefixes.Prefixes._of_whole
 
@@ -100,7 +100,7 @@ def assert_follows(spark: SparkSession, text: str, arrived: list[Batch]) -> None
 
 
 def test_which_are_followed() -> None:
-    """Those of one state, of which each row makes one element, or that are linear in it."""
+    """First elements are followed if each row of one state makes one of them at most, or they are linear in it."""
     found = set()
     for name, text in (FOLLOWED | OTHERWISE).items():
         query = mrql.compile(text, **STREAMS)
@@ -110,7 +110,7 @@ def test_which_are_followed() -> None:
 
 
 def rows(name: str) -> st.SearchStrategy[Value]:
-    """Rows of which many are alike, and are ordered by what is missing, infinite or no number."""
+    """Rows, many of them equal, with missing, infinite and NaN values to order by."""
     keys = st.sampled_from([None, -1, 0, 1, 2])
     match name:
         case "S":
@@ -127,7 +127,7 @@ def rows(name: str) -> st.SearchStrategy[Value]:
 @pytest.mark.parametrize("how", DRAWN)
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_the_first_are_those_of_the_whole(name: str, how: str, spark: SparkSession) -> None:
-    """Over batches of which some take away the first ones, in any number of partitions."""
+    """The first elements are those of the whole, over batches that may delete them, in any number of partitions."""
     text = FOLLOWED[name]
     streams = {stream: rows(stream) for stream in STREAMS if f" in {stream}" in text}
 
@@ -143,7 +143,8 @@ def test_the_first_are_those_of_the_whole(name: str, how: str, spark: SparkSessi
 
 @pytest.mark.spark
 def test_a_prefix_is_followed_until_it_is_too_short(spark: SparkSession) -> None:
-    """What goes is made up for by what was kept beyond the first; when that is used up, all of it is read once more."""
+    """Deleted elements are replaced by those that were kept beyond the first; when these are used up, the whole is read
+    again."""
     text = FOLLOWED["groups"]
     there = Batch({"S": tuple((a, float(a)) for a in range(9))}, {})
     later = [
@@ -161,7 +162,7 @@ def test_a_prefix_is_followed_until_it_is_too_short(spark: SparkSession) -> None
 
 @pytest.mark.spark
 def test_nothing_else_is_read(spark: SparkSession) -> None:
-    """A batch that leaves enough of the prefix does not read the whole, nor does one that changes nothing of it."""
+    """The whole is not read after a batch that leaves enough of the prefix, or that changes nothing of it."""
     query = mrql.compile(FOLLOWED["groups"], **STREAMS)
     first = to_dataframe(spark, [(a, float(a)) for a in range(9)], STREAMS["S"])
     with patch.multiple(prefixes, STATE_MIN_ROWS=0), query.view(spark) as view:
@@ -178,7 +179,7 @@ def test_nothing_else_is_read(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_a_batch_that_is_taken_back(spark: SparkSession) -> None:
-    """What was kept for it is not used after that, and the one before it is gone on with."""
+    """The prefix of a batch that is rolled back is not used after it, and that of the batch before it is."""
     query = mrql.compile(FOLLOWED["groups"], **STREAMS)
 
     with short(), query.view(spark) as view:
@@ -195,7 +196,7 @@ def test_a_batch_that_is_taken_back(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_where_most_are_alike(spark: SparkSession) -> None:
-    """No bound can be told then, and the whole is read, which is not tried anew in each batch."""
+    """If most elements are equal there is no bound: the whole is read, and prefixes are not tried in each batch."""
     query = mrql.compile("select count(b) from (a, b) in S group by a order by count(b) desc limit 3", **STREAMS)
     with short() as made, query.view(spark) as view:
         for number in range(6):
@@ -206,7 +207,8 @@ def test_where_most_are_alike(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_is_before_as_spark_sorts(spark: SparkSession) -> None:
-    """Of any two rows, missing, infinite and signed ones among them, in all directions."""
+    """`is_before` agrees with Spark's order on any two rows, with missing, infinite, NaN and negative zero values, in
+    both directions."""
     df = spark.sql(
         "SELECT a, b, c FROM VALUES (NULL), (-0.0D), (0.0D), (1.5D), (double('NaN')), (double('inf')) AS t(a), "
         "VALUES (NULL), (''), ('a') AS u(b), VALUES (array(1, NULL)), (array(1)), (NULL) AS v(c)"
@@ -226,7 +228,7 @@ OTHERS = parse_type("{<K: long, M: decimal(10, 2), D: date, B: binary, L: [long]
 
 
 def other(number: int) -> Record:
-    """A row in which every type has values that are missing, and values that are alike."""
+    """A row by its number; among several, each column but `K` has missing values and equal ones."""
     n = number % 7
     parts: dict[str, Value] = {
         "K": number,
@@ -242,7 +244,7 @@ def other(number: int) -> Record:
 @pytest.mark.spark
 @pytest.mark.parametrize("by", ["M, D desc", "B desc", "L", "L desc", "T desc, M"])
 def test_orders_of_values_of_other_types(spark: SparkSession, by: str) -> None:
-    """What is missing comes first, or last where the order descends, in a bound as in Spark's order."""
+    """Missing values come first, or last in descending order, for a bound as in Spark's order."""
     order = ", ".join(f"o.{column}" for column in by.split(", "))
     query = mrql.compile(f"select (o.K, o.M, o.T) from o in O order by {order} limit 3", O=OTHERS)
     there: list[Value] = []

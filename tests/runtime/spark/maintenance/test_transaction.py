@@ -1,4 +1,4 @@
-"""Steps of a loop that are planned before it is known whether they are taken: they leave nothing where they are not."""
+"""Steps of a loop that are planned before it is known whether they are taken leave nothing behind if they are not."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_all_is_as_it_was() -> None:
 def test_what_is_given_up_leaves_nothing(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, text: str, loop: mrql.api.Loop
 ) -> None:
-    """There are the same states after each batch as where nothing is planned ahead, and no more RDDs that are kept."""
+    """After each batch, runs have as many rows as without planning ahead, and Spark keeps as many RDDs."""
     given_up = []
     planning = ViewStates.savepoint
 
@@ -92,7 +92,7 @@ def test_what_is_given_up_leaves_nothing(
 
 
 def history(spark: SparkSession, text: str, loop: mrql.api.Loop) -> list[tuple[list[list[int | None]], int]]:
-    """The rows of all runs, and how many RDDs Spark keeps for them, after each batch."""
+    """The number of rows of each run, and the number of RDDs that Spark keeps, after each batch."""
     query = mrql.compile(text, S=PAIRS)
     before, found = jvm.persistent_rdds(spark), []
     with query.view(spark, loop=loop) as view:
@@ -106,7 +106,7 @@ def history(spark: SparkSession, text: str, loop: mrql.api.Loop) -> list[tuple[l
 
 @pytest.mark.spark
 def test_a_step_that_fails_while_the_next_one_is_planned(spark: SparkSession) -> None:
-    """The view is as before the batch, and goes on."""
+    """If a step fails while the next is planned, the view is as before the batch, and can be used further."""
     query = mrql.compile(FAILING, S=PAIRS)
     with query.view(spark, loop="fixpoint") as view:
         view.apply(S=frame(spark, [(1, 2), (2, 3)]))

@@ -1,4 +1,4 @@
-"""Plans that are used again are those of a program, which Spark compiles."""
+"""Reused plans are tested in a session that compiles them to code, as in a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a batch are read by the plan that has read those of a batch before it."""
+"""The files of a batch are read with the plan of an earlier batch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SUMS = "select (x, sum(y)) from (x, y) in S group by x"
 
 @pytest.fixture
 def read_again(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many files were read each time that a plan was used for other files."""
+    """The number of files read each time that a plan is reused for other files."""
     found: list[int] = []
     plain = jvm.Scan.rows
 
@@ -61,7 +61,7 @@ def after(view: mrql.View) -> dict[int, int]:
 
 
 def test_frames_of_files_are_planned_once(spark: SparkSession, tmp_path: Path, read_again: list[int]) -> None:
-    """A view that is given DataFrames of files."""
+    """A view that is given DataFrames of files reads later batches with an earlier plan."""
     with mrql.compile(SUMS, S="bag((long, long))").view(spark) as view:
         for batch in range(5):
             view.apply(S=csv(spark, written(tmp_path / f"{batch}.csv", batch)))
@@ -78,7 +78,7 @@ def test_files_with_other_options_are_read_by_them(spark: SparkSession, tmp_path
 
 
 def test_what_is_made_of_files_is_planned_as_it_is(spark: SparkSession, tmp_path: Path, read_again: list[int]) -> None:
-    """Only a DataFrame of files and nothing else is known by its files and its options."""
+    """A DataFrame that does more than read files is not read with an earlier plan."""
     with mrql.compile(SUMS, S="bag((long, long))").view(spark) as view:
         for batch in range(5):
             rows = csv(spark, written(tmp_path / f"{batch}.csv", batch))
@@ -101,7 +101,8 @@ LINES = {"csv": "{},{}", "json": '{{"x": {}, "y": {}}}', "text": "line {} {}", "
 @pytest.mark.partitions(IN_ONE)  # else each number of runs, and of partitions, has plans of its own
 @pytest.mark.parametrize("form", PROGRAMS)
 def test_a_stream_plans_its_files_once(spark: SparkSession, tmp_path: Path, form: str, read_again: list[int]) -> None:
-    """Batches of one file and of several; each answer is the one over all files."""
+    """A stream reads its files with a reused plan, in batches of one and of two files; each answer is that over all
+    files."""
     directory = tmp_path / "in"
     directory.mkdir()
     program = compile_over_files(PROGRAMS[form].format(directory), "test")
@@ -114,7 +115,7 @@ def test_a_stream_plans_its_files_once(spark: SparkSession, tmp_path: Path, form
     for batch in range(5):
         for part in range(1 + batch % 2):
             lines = [LINES[form].format(key, batch + part) for key in range(4)]
-            # Spark sees whole files: they are moved in.
+            # Files are moved in, so that Spark sees only complete ones.
             (tmp_path / "new").write_text("\n".join(lines) + "\n")
             (tmp_path / "new").rename(directory / f"{batch}-{part}")
         next(reports)
@@ -133,7 +134,7 @@ def _computed(answer: Answer) -> DataFrame:
 
 
 def test_a_file_that_is_gone_is_missed(spark: SparkSession, tmp_path: Path) -> None:
-    """What a plan is used for again does not pass over a file that is not there."""
+    """A reused plan does not skip a file that does not exist, but fails."""
     spec = SourceSpec("s", True, TEXT, str(tmp_path), ty.STRING)
     (tmp_path / "there").write_text("a\nb\n")
     scans = Scans(spark, "settings of this test")

@@ -34,7 +34,7 @@ def test_what_is_apart_has_bits_of_its_own() -> None:
 
 
 def test_a_key_without_parts_has_a_column() -> None:
-    """Without one, nothing could be grouped or looked up by it."""
+    """A key without parts has one column, since nothing could be grouped or looked up by none."""
     unit = Struct((), ty.TupleType(()))
     keys = Keys(unit, "k")
     assert keys.names == keys.in_common == ("k0",)
@@ -43,7 +43,7 @@ def test_a_key_without_parts_has_a_column() -> None:
 
 
 def test_a_key_of_another_is_its_columns() -> None:
-    """So Spark sees that rows lie by both."""
+    """A key that contains another key consists of its columns, so that Spark sees rows as partitioned by both."""
     key_columns = ["`k0` AS r0", "`k1` AS r1", "k_missing0 AS r_missing0"]
     found = APART.columns(numbered(KEYS.value))
     assert [found[0], found[1], found[3]] == key_columns
@@ -51,7 +51,8 @@ def test_a_key_of_another_is_its_columns() -> None:
 
 @pytest.mark.parametrize("kept", [(0,), (1, 0)])
 def test_some_parts_of_a_key_are_not_the_key(kept: tuple[int, ...]) -> None:
-    """What tells which of them are missing would tell of others, or in another order."""
+    """A key of some parts of another, or of all in another order, has columns of its own: the bits of the other do not
+    fit."""
     parts = [part for _, part in KEYS.value.fields]  # type: ignore[union-attr]
     value = Struct(
         tuple((f"_{n}", parts[i]) for n, i in enumerate(kept)), ty.TupleType(tuple(parts[i].type for i in kept))
@@ -61,7 +62,7 @@ def test_some_parts_of_a_key_are_not_the_key(kept: tuple[int, ...]) -> None:
 
 @pytest.mark.spark
 def test_values_of_a_key_of_another(spark: SparkSession) -> None:
-    """Whichever of its parts are missing, the columns are those of the key that is made anew."""
+    """Columns made from another key equal those made from the value, whichever parts are missing."""
     rows = [*product((None, 0, 1), (None, "", "x"), (None, 0.0, 1.5))]
     df = spark.createDataFrame(rows, "a long, b string, x double")
     made = df.selectExpr(*APART.columns(numbered(KEY)))

@@ -1,4 +1,4 @@
-"""Rows that come and go within one batch are not evaluated: a batch is what is left of it."""
+"""Rows that are inserted and deleted within one batch are not evaluated: the batch is netted first."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_in_the_reference(name: str) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("name", CASES)
 def test_on_spark(spark: SparkSession, name: str) -> None:
-    """The same rows cancel there, in the first batch and in later ones."""
+    """The same rows cancel on Spark, in the given batches and in one batch of all rows."""
     query, batches, expected = CASES[name]
     together = [row for come, _ in batches for row in come], [row for _, gone in batches for row in gone]
     for history in (batches, [together]):
@@ -94,7 +94,8 @@ select (k, 100 / v) from (k, v) in S;
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_files_with_a_tag(tmp_path: Path, engine: str) -> None:
-    """Rows of one file, of two files of one batch; and of the checkpoint, whose states are built again."""
+    """Tagged rows cancel within one file, between two files of one batch, and when states are rebuilt from a
+    checkpoint."""
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "1.csv").write_text("+,b,0\n+,c,2\n-,b,0\n")
     (tmp_path / "s" / "2.csv").write_text("+,a,0\n")

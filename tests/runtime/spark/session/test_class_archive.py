@@ -34,7 +34,7 @@ def options(conf: dict[str, str]) -> str:
 
 @pytest.mark.usefixtures("no_java")
 def test_where_archives_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the cache of the user, or where the environment says; each way to start Java has its own."""
+    """Archives are in the cache of the user, or where the environment says, one for each way of starting Java."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c a c h e"))
     monkeypatch.delenv(SWITCH, raising=False)
     first = options({OPTIONS: "-Xss4m"})
@@ -50,7 +50,7 @@ def test_where_archives_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("no_java")
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark starts without."""
+    """If the directory cannot be written, Spark starts without an archive."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(SWITCH, str(tmp_path / "file" / "classes"))
     assert with_class_archive({"a": "b"}) == {"a": "b"}
@@ -71,7 +71,7 @@ def test_what_is_whole_is_taken_over(tmp_path: Path) -> None:
 
 
 def test_there_is_room_for_some(tmp_path: Path) -> None:
-    """Those that were used last stay."""
+    """Only the archives that were used last are kept."""
     for age in range(KEPT_MAX_ARCHIVES + 2):
         Archive(tmp_path, f"key{age}").path.write_bytes(b"whole")
         os.utime(tmp_path / f"key{age}.jsa", (1000 - age, 1000 - age))
@@ -95,7 +95,8 @@ spark.stop()
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has mapped is read from /proc")
 def test_the_next_process_has_them(tmp_path: Path) -> None:
-    """The first one writes what it has loaded when it ends, the second one maps it; neither says anything."""
+    """The first process writes the classes that it has loaded when it ends, and the second maps them; neither writes an
+    error."""
     environment = {**os.environ, SWITCH: str(tmp_path)}
     said = []
     for _ in range(2):

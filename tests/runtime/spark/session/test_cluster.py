@@ -1,4 +1,4 @@
-"""Streams on the executors of a cluster: the same answers, whichever of them are killed."""
+"""Streams whose states are lost, as when an executor is killed, have the same answers; and what a cluster needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def home(tmp_path: Path) -> Path:
 def test_a_batch_is_done_again(
     home: Path, losses: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """States are lost in a batch, at most so many times: each batch is there once, from the first to the last."""
+    """A batch that loses the states, at most `RETRIED_MAX_TIMES` times, is done again; each batch is put out once, in
+    order."""
     stream = Stream(home)
     expected = stream.uninterrupted()
     lose(monkeypatch, {0: losses, 3: losses, 4: losses})
@@ -49,7 +50,7 @@ def test_a_batch_is_done_again(
 
 
 def test_a_batch_is_not_done_for_ever(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that loses its states each time ends the stream; the same command goes on after the last commit."""
+    """A batch that loses the states more often ends the stream; the same command goes on after the last commit."""
     stream = Stream(home)
     lose(monkeypatch, {2: RETRIED_MAX_TIMES + 1})
     with pytest.raises(EngineError) as caught:
@@ -61,7 +62,7 @@ def test_a_batch_is_not_done_for_ever(home: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_nothing_to_go_back_to(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a checkpoint the stream ends."""
+    """Without a checkpoint, a stream that loses its states ends."""
     stream = Stream(home)
     lose(monkeypatch, {0: 1})
     with pytest.raises(StatesLost):
@@ -69,7 +70,8 @@ def test_nothing_to_go_back_to(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def lose(monkeypatch: pytest.MonkeyPatch, times: dict[int, int]) -> None:
-    """Has the engine lose its states after the answers of some batches were put out, so many times."""
+    """Makes the engine lose its states after it has put out the answers of some batches, each the given number of
+    times."""
     step, left = Loop._advance, dict(times)
 
     def advance(self: Loop, batch: object, put: object) -> None:
@@ -82,11 +84,11 @@ def lose(monkeypatch: pytest.MonkeyPatch, times: dict[int, int]) -> None:
     monkeypatch.setattr(Loop, "_advance", advance)
 
 
-# --- what there is ------------------------------------------------------------------------------
+# --- clusters -----------------------------------------------------------------------------------
 
 
 def test_masters() -> None:
-    """Which of them have executors of their own."""
+    """Exactly the masters that have executors of their own are clusters."""
     local = ["local", "local[*]", "local[2]", "local[2,3]", None]
     assert not [master for master in local if cluster.is_cluster(master)]
     others = ["local-cluster[2,1,1024]", "spark://host:7077", "yarn", "k8s://https://host:443"]
@@ -94,7 +96,7 @@ def test_masters() -> None:
 
 
 def test_the_package_is_whole(tmp_path: Path) -> None:
-    """What is sent to executors is enough there, beside PySpark and PyArrow."""
+    """The archive that is sent to executors suffices there, with PySpark and PyArrow."""
     code = "import mrql.runtime.spark.expressions.arrow, mrql.algebra.evaluation.python_functions; print(mrql.__file__)"
     where = [path for path in sys.path if Path(path).joinpath("pyspark").is_dir()]
     for name in ("pyspark", "py4j", "pyarrow"):

@@ -1,4 +1,4 @@
-"""What is said of a failure of Spark that is none of the query's: its cause, and not what Java has put around it."""
+"""The message for a failure of Spark itself: its cause, without what Java has wrapped around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a session: when Java ends, and when it forgets too soon."""
+"""The messages and defaults of sessions, and the addresses on which they listen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mrql.runtime.spark.session.session import START_SETTINGS, UNSEEN, is_news, 
 
 
 def test_java_has_ended_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Py4J writes a trace to the root logger, besides failing; what else is written there stays."""
+    """Py4J's trace of a call that failed because Java has ended is not logged; other records are."""
     root = logging.getLogger()
     root.addFilter(is_news)
     try:
@@ -33,7 +33,7 @@ def test_java_has_ended_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_much_of_its_work_is_remembered_where_it_is_shown() -> None:
-    """On the pages of Spark, or where one asks for it."""
+    """Spark remembers much of its work only if its pages show it, or if a setting says so."""
     assert UNSEEN.items() <= start_settings(None, {}).items()
     assert not UNSEEN.keys() & start_settings(None, {"spark.ui.enabled": "true"}).keys()
     assert start_settings(None, {"spark.ui.retainedJobs": "7"})["spark.ui.retainedJobs"] == "7"
@@ -43,7 +43,8 @@ def test_much_of_its_work_is_remembered_where_it_is_shown() -> None:
 def test_a_session_that_forgets_is_named_once(
     spark: SparkSession, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that others have started has what Spark sets by itself; how to start it is said with the first view."""
+    """A session that remembers too little compiled code, as one started elsewhere may, is named once, with the first
+    view, and the warning says how to start it."""
     query = mrql.compile("select x from x in S", S="bag(long)")
     started = dict(spark.sparkContext.getConf().getAll())
     assert all(started[key].endswith(value) for key, value in START_SETTINGS.items())
@@ -57,7 +58,8 @@ def test_a_session_that_forgets_is_named_once(
 
 
 def test_nobody_reaches_a_local_driver() -> None:
-    """It has the loopback address, unless it is told another; on a cluster executors have to reach it."""
+    """A local driver has the loopback address, unless it is given another; not on a cluster, whose executors have to
+    reach it."""
     addresses = ("spark.driver.host", "spark.driver.bindAddress")
     for master in (None, "local", "local[4]"):
         assert [start_settings(master, {})[name] for name in addresses] == ["127.0.0.1"] * 2
@@ -68,7 +70,7 @@ def test_nobody_reaches_a_local_driver() -> None:
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="what listens is seen in /proc")
 def test_what_listens_is_on_the_loopback_address(spark: SparkSession) -> None:
-    """None of Java's sockets is reached from elsewhere."""
+    """All sockets on which Java listens have a loopback address."""
     java = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
     links = {str(link.readlink()) for link in Path(f"/proc/{java}/fd").iterdir() if link.is_symlink()}
     listening = []

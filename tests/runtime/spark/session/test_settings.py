@@ -1,4 +1,4 @@
-"""No answer depends on how the session is set in which it is computed."""
+"""No answer depends on the settings of the session in which it is computed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_functions(spark: SparkSession) -> None:
-    """Of some kinds; `make soak` has all."""
+    """Functions of some kinds have the reference's values; `make soak` has all kinds."""
     with oddly_set(spark):
         for kind in ("Dates and timestamps", "Lists", "Operators"):
             assert not disagreements(spark, kind, 2026, rows=2)
@@ -69,7 +69,7 @@ from r in S
 
 
 def test_texts_names_times_and_decimals(spark: SparkSession) -> None:
-    """In an answer that is computed when it is read, and in a view."""
+    """Texts, names, times and decimals are the reference's, in an answer that is evaluated once and in a view."""
     rows = Bag([Record({"t": datetime(1500, 1, 1, 10, 0, 0, 123), 'a"b.c': "it's \\n", "m": Decimal("1.5")})])
     query = mrql.compile(QUERY, S=ROWS)
     reference = ReferenceView(planned(query.term).plan)
@@ -96,7 +96,7 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_job_over_files(spark: SparkSession, tmp_path: Path) -> None:
-    """What `mrql run` evaluates, and what it stores, is what it is in a session that mrql has started."""
+    """What `mrql run` evaluates and stores is the reference's, and an overflow is an error."""
     (tmp_path / "f.csv").write_text("1,2024-02-30\n2,\n")
     (tmp_path / "f.xml").write_text("<r><a>x</a><a>y</a></r>")
     text = """
@@ -114,7 +114,7 @@ def test_a_job_over_files(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_gone_or_damaged_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    """A session that is to ignore them would leave out what was in them, and say nothing."""
+    """A missing or damaged file is an error, also in a session that is set to ignore such files silently."""
     for name in ("gone.parquet", "damaged.parquet"):
         pq.write_table(pa.table({"a": [*range(1000)]}), tmp_path / name)
     with oddly_set(spark):
@@ -131,7 +131,7 @@ def test_a_file_that_is_gone_or_damaged_is_an_error(spark: SparkSession, tmp_pat
 
 @pytest.mark.parametrize("format", [PARQUET, JSON, CSV], ids=str)
 def test_answers_in_files(spark: SparkSession, tmp_path: Path, format: FileFormat) -> None:
-    """What is written there, and who else reads it."""
+    """Answers in files have the right values for other readers."""
     t = parse_type("{<d: date, t: timestamp, m: decimal(10, 2), n: long>}")
     row = {"d": date(1500, 3, 1), "t": datetime(1500, 3, 1, 10), "m": Decimal("1.50"), "n": None}
     with oddly_set(spark):

@@ -1,4 +1,4 @@
-"""What is said of the jobs that run."""
+"""The reported progress of running jobs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.spark
 
 
 def test_what_is_said(spark: SparkSession) -> None:
-    """Before a job and behind it a plan is made; in between there are its stages. Spark tells of them some time later,
-    so that there are jobs until it has."""
+    """The progress is `planning` before and after a job, and its stage and tasks while it runs. Spark reports a job
+    with some delay, so jobs are run until it has."""
     progress, seen = StageProgress(spark), Event()
     rows = spark.range(2, numPartitions=2).selectExpr("java_method('java.lang.Thread', 'sleep', 1000L + id) AS slept")
 

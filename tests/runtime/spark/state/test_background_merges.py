@@ -1,4 +1,4 @@
-"""Runs that are merged beside the batches: what fails there, or is taken back, costs no batch."""
+"""Runs merged in the background: a merge that fails, or is given up with its batch, loses no rows."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ QUERY = mrql.compile("select (x, sum(y)) from (x, y) in S group by x", S="bag((l
 
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """States are kept as those of many rows are."""
+    """Treats all states as large ones."""
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", 0)
     monkeypatch.setattr(compaction, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", 0)
 
 
 def applied(view: mrql.View, spark: SparkSession, batch: int) -> None:
-    """A batch that replaces the value of each of five keys."""
+    """Applies a batch that replaces the value of each of five keys."""
     gone = spark.range(5).selectExpr("id AS _1", f"id + {batch - 1} AS _2")
     come = spark.range(5).selectExpr("id AS _1", f"id + {batch} AS _2")
     view.apply(S=mrql.Delta(insert=come, delete=gone if batch else None))
@@ -45,13 +45,13 @@ def merging(view: mrql.View) -> list[Table]:
 
 
 def assert_value(view: mrql.View, batch: int) -> None:
-    """The answer after a batch; before the first one, the number −1, there is nothing."""
+    """Checks the answer after a batch; batch −1 is before the first one."""
     expected = Bag((x, x + batch) for x in range(5)) if batch >= 0 else Bag()
     assert collect_value(view.answer(), QUERY.type) == expected
 
 
 def test_what_fails_is_logged(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
-    """And tried again: the runs are all there."""
+    """A merge that fails is logged and tried again, and no run is lost."""
     before = persistent_rdds(spark)
     with QUERY.view(spark) as view:
         for batch in range(8):
@@ -69,7 +69,7 @@ def test_what_fails_is_logged(spark: SparkSession, caplog: pytest.LogCaptureFixt
 
 @pytest.mark.wide
 def test_a_merge_of_a_batch_that_is_taken_back(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has rows of that batch, and is given up with it."""
+    """A merge that contains rows of a batch is given up when the batch is rolled back."""
     before = persistent_rdds(spark)
     started = Table.merge_aside
     interrupted = list[int]()
@@ -79,7 +79,7 @@ def test_a_merge_of_a_batch_that_is_taken_back(spark: SparkSession, monkeypatch:
         started(table, aside)
         if began and table.merging is not None and interrupted[-1:] != [batch]:
             interrupted.append(batch)
-            table.merging.made.result()  # what it is merged into is there, to be taken
+            table.merging.made.result()  # the merged run is computed, and can be taken
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Table, "merge_aside", interrupt)
@@ -99,7 +99,7 @@ def test_a_merge_of_a_batch_that_is_taken_back(spark: SparkSession, monkeypatch:
 
 
 def test_closing_does_not_wait_for_jobs_to_come(spark: SparkSession) -> None:
-    """What merges runs has several jobs, one after the other."""
+    """Closing also cancels the later jobs of a merge, which runs several, one after the other."""
     aside, first, rows = BackgroundCompaction(spark), Event(), spark.range(10)
 
     def jobs(tasks: int) -> None:

@@ -1,4 +1,4 @@
-"""Large runs: those that are gathered by key, or in blocks, are read, joined, looked up and merged as others are."""
+"""Large runs, gathered by key or in blocks, are read, joined, looked up and merged like others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ QUERIES = {
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All runs are large, and gathered where they can be, at once."""
+    """Treats all runs as large, and gathers them where possible, at once."""
 
     def compute(
         aside: compaction.BackgroundCompaction, computed: Callable[[int], Value], *, now: bool = False
@@ -76,12 +76,12 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gathered(view: SparkView) -> list[Gathered]:
-    """What a view keeps gathered."""
+    """The gathered runs of a view."""
     return [run.kept for table in view.states.tables() for run in table.runs if isinstance(run.kept, Gathered)]
 
 
 def batches(count: int, seed: int) -> list[dict[str, tuple[list[Row], list[Row]]]]:
-    """What comes and what goes, of rows with few keys, some of which are missing."""
+    """Random insertions and deletions of each batch, of rows with few keys, some of which are missing."""
     random, present = Random(seed), {name: list[Row]() for name in STREAMS}
     found = []
     for _ in range(count):
@@ -100,7 +100,7 @@ def batches(count: int, seed: int) -> list[dict[str, tuple[list[Row], list[Row]]
 @pytest.mark.wide(keep=3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_answers_and_changes(spark: SparkSession, name: str) -> None:
-    """They are the reference's, after each batch."""
+    """Answers and changes over gathered runs are the reference's, after each batch."""
     query = mrql.compile(QUERIES[name], **dict.fromkeys(STREAMS, PAIRS))
     streams = query.trace().plan.streams
     present = {stream: ZSet() for stream in streams}
@@ -123,7 +123,7 @@ def test_answers_and_changes(spark: SparkSession, name: str) -> None:
 
 @pytest.mark.partitions(SEVERAL)
 def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what is gathered, a batch opens only what its keys have found."""
+    """Of gathered rows, a batch opens only those that its keys have found."""
     monkeypatch.setattr(plan_cache, "PLANNED_BEFORE_KEPT", 0)
     query = mrql.compile(QUERIES["two streams"], **dict.fromkeys("ST", PAIRS))
     before = {*plan_cache._PLANS.get(spark, ())}
@@ -150,8 +150,8 @@ def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatc
 def test_others_are_not_gathered(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, types: Type, layout: type
 ) -> None:
-    """Rows that are few for each key, or of many keys, are in blocks; those of which one key has too many are each by
-    itself."""
+    """Rows with few per key, or of too many keys, are kept in blocks; rows of which one key has too many are kept by
+    columns, or else row by row."""
     monkeypatch.setattr(packing, limit, value)
     query = mrql.compile("select (a, d) from (a, b) in S, (c, d) in T where b = c", S=types, T=PAIRS)
     firsts = [[n] for n in range(9)] if layout is Checkpoint else range(9)
@@ -168,7 +168,7 @@ def test_others_are_not_gathered(
 
 
 def test_what_is_looked_up_has_the_columns_of_the_table(spark: SparkSession) -> None:
-    """Where it lies by a column that is not the first one, in gathered rows and in others."""
+    """A lookup has the columns of the table in order, also if a later column partitions the rows, gathered or not."""
     held = step_settings(spark)
     with settings(spark, held):
         table = Table(Plans(spark, held), TableSchema.weighted(("a", "b"), ("b",)))
@@ -198,7 +198,7 @@ LOOPS = {
 @pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_fixpoint_over_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """What a loop looks up step by step is in blocks, and its answers are the reference's, deletions included."""
+    """The steps of a loop look rows up in blocks, and its answers are the reference's, with deletions."""
     monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
     found = list[Blocks]()
     search = Indexed.found
@@ -233,8 +233,8 @@ def test_a_fixpoint_over_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyP
 def test_blocks_have_all_that_is_wanted(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, keys: str, wanted: str
 ) -> None:
-    """Of each key that is looked up all rows are found, in blocks and beside them, planned as any query and from a
-    template; of other keys only what is in the same blocks is read."""
+    """A lookup finds all rows of the wanted keys, in blocks and in other runs, planned as usual and from a template; of
+    other keys, only rows in the same blocks are read."""
     held = step_settings(spark)
     monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
     monkeypatch.setattr(compaction, "ROWS_PER_BLOCK", 4)
@@ -270,9 +270,9 @@ def test_blocks_have_all_that_is_wanted(
 def test_what_is_joined_already_is_looked_up(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, of_t: str, is_kept_again: bool
 ) -> None:
-    """A batch of S goes to its blocks of T, and with what it meets there to those of U. One of U meets T by another key
-    than T is kept by: from the second one on T is kept by that key too. Where it cannot be, since an int lies elsewhere
-    than a long, such a batch reads all of T, which is not in blocks from then on."""
+    """A batch of S looks up blocks of T, and what it has found there looks up blocks of U. A batch of U joins T by
+    another key than that of T's table: from the second such batch on, T is kept by that key, too. Where it cannot be,
+    since an int has another hash than a long, such a batch reads all of T, which is not in blocks from then on."""
     monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
     opened = list[tuple[str, ...]]()
     search = Indexed.found

@@ -1,4 +1,4 @@
-"""Groups that are neither few nor many are looked up while batches touch few of them, and else merged whole."""
+"""Groups that are neither few nor many are looked up while batches touch few of them, and otherwise merged whole."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ GROUPS = 40
 
 @pytest.fixture(autouse=True)
 def neither_few_nor_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tables are between the two limits; after a batch that touches many groups, two are merged whole."""
+    """Puts all tables between the two limits; after a batch that touches many groups, two are merged whole."""
     monkeypatch.setattr(compaction, "SPARSE_MERGED_WHOLE_MAX_ROWS", 5)
     monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_BATCHES", 2)
     monkeypatch.setattr(compaction, "FEW_TOUCHED_MIN_RATIO", 4)
 
 
 def apply(spark: SparkSession, view: mrql.View, come: list[tuple[int, int]], gone: list[tuple[int, int]]) -> bool:
-    """Applies a batch; whether groups were looked up in it."""
+    """Applies a batch; returns whether groups were looked up in it."""
     frames = [spark.createDataFrame(rows, SCHEMA) if rows else None for rows in (come, gone)]
     view.apply(S=mrql.Delta(*frames))
     looked_up = groups(view._view).batch.by_runs
@@ -40,7 +40,8 @@ def apply(spark: SparkSession, view: mrql.View, come: list[tuple[int, int]], gon
 
 
 def test_batches_that_touch_many_are_merged_whole(spark: SparkSession) -> None:
-    """The one that touches many is looked up still, as nobody knew; two after it are not; then it is found out anew."""
+    """Groups are looked up in a batch that touches many, which is not known before, merged whole in the next two, and
+    then looked up again."""
     query = mrql.compile("select (x, sum(y)) from (x, y) in S group by x", S="bag((long, long))")
     many, few = [(x, 1) for x in range(GROUPS)], [(3, 1), (5, 1)]
     with query.view(spark) as view:
@@ -68,7 +69,7 @@ def test_a_batch_that_is_taken_back_says_nothing(spark: SparkSession) -> None:
     ],
 )
 def test_both_are_exact(spark: SparkSession, text: str) -> None:
-    """After each of some batches of few rows and of many, with deletions."""
+    """Both ways have the reference's answer after each batch, of few rows and of many, with deletions."""
     drawn, query, before = random.Random(text), mrql.compile(text, S="bag((long, long))"), persistent_rdds(spark)
     there: Counter[tuple[int, int]] = Counter()
     seen = set()

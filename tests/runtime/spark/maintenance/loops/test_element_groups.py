@@ -1,4 +1,4 @@
-"""Elements that are alike but for their numbers, compared on Spark."""
+"""Elements that differ only in their numbers, compared on Spark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def collected(rows: Relation, spark: SparkSession) -> list[str]:
 
 @pytest.mark.spark
 def test_pairs_are_groups_of_two(spark: SparkSession) -> None:
-    """Whatever an element was and is, and where it is new or gone."""
+    """`pairs` finds the same differences as `groups`, whatever an element was and is, also if it is new or deleted."""
     sides = (None, *NUMBERS)
     rows: list[tuple[object, ...]] = []
     for page, (new, old) in zip(count(), product(sides, sides), strict=False):
@@ -62,7 +62,7 @@ def test_pairs_are_groups_of_two(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_pairs_of_elements_without_numbers(spark: SparkSession) -> None:
-    """What is there and was is not off at all; what is new or gone matters."""
+    """An element without numbers has difference 0 if it was there before, and an infinite one if new or deleted."""
     alike = ElementGroups(Keys(PAGE, "r"))
     rows = spark.createDataFrame([(1, 0, 1), (1, 0, -1), (2, 0, 1), (3, 0, -1)], "r0 long, r_missing0 long, w long")
     pairs = alike.pairs(Relation.of(rows))
@@ -76,7 +76,8 @@ def test_pairs_of_elements_without_numbers(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_numbers_are_merged_by_their_hashes(spark: SparkSession) -> None:
-    """As Spark groups by the numbers themselves: 0.0 and −0.0 are equal, and so are all that are no numbers."""
+    """Rows that are grouped by the hashes of their numbers merge as if by the numbers: 0.0 equals −0.0, and NaN equals
+    NaN."""
     plans = Plans(spark, step_settings(spark))
     rows = [(page, x, y, 0, 0, w) for page, x, y in product((1, 2), NUMBERS, NUMBERS) for w in (1, 2)]
     rows.append((1, 1.5, 1.5, 0, 0, -3))
@@ -90,12 +91,12 @@ def test_numbers_are_merged_by_their_hashes(spark: SparkSession) -> None:
         table.shrinks = True
     found, expected = (collected(table.merged([given]), spark) for table in (by_hash, by_number))
     assert [row.replace("-0.0", "0.0") for row in found] == expected
-    # A float is too short for the smallest double.
+    # The smallest double is 0 as a float.
     assert len(expected) == 2 * 7 * 6 - 1
 
 
 def test_what_tells_elements_apart() -> None:
-    """A key does if the element has all of it, and nothing besides but numbers."""
+    """A key tells elements apart if they contain exactly the key, in its order, and otherwise only numbers."""
     page = Keys(PAGE, "k")
     assert ALIKE.are_told_by(page, numbered(page.value))  # type: ignore[arg-type]
     assert not ALIKE.are_told_by(page, numbered(PAGE))
@@ -108,7 +109,7 @@ def test_what_tells_elements_apart() -> None:
     assert not without_numbers.are_told_by(both, Struct((("_1", second), ("_2", first)), pair))
     number = Keys(Atom("a", ty.DOUBLE), "k")
     assert not ElementGroups(Keys(number.shape, "r", frozenset({0}))).are_told_by(number, number.value)
-    # A number is not told by a key without parts either: nothing of that says whether it is missing.
+    # Nor does a key without parts tell a number: it does not say whether the number is missing.
     unit = Keys(Struct((), ty.TupleType(())), "k")
     assert not ElementGroups(Keys(number.shape, "r", frozenset({0}))).are_told_by(unit, number.shape)
     assert ElementGroups(Keys(unit.shape, "r")).are_told_by(unit, unit.value)
