@@ -1,1 +1,1 @@
-"""Measurements against other ways to keep the same answer up to date: `python -m bench`."""
+"""Benchmarks against other ways of keeping the same answer up to date: `python -m bench`."""

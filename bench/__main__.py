@@ -1,4 +1,4 @@
-"""`python -m bench`: measures, checks the answers, prints the tables, and with `--write` keeps them."""
+"""`python -m bench`: measures, checks the answers, prints the tables, and with `--write` records them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BENCHMARKS = {
     "windows": windows.run_benchmark,
 }
 SETTINGS = {"tpch": tpch.SMALL, "tpch1": tpch.LARGE}
-"""Those of which queries can be chosen."""
+"""The settings of the benchmarks for which single queries can be chosen."""
 
 
 @click.command()
@@ -94,7 +94,7 @@ def main(
 
 
 def _is_slower() -> bool:
-    """Whether something takes longer than the figures that are kept; says what was measured."""
+    """Whether something is slower than the recorded figures; prints what was measured."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         found = slower.regressions(DOCUMENT, Path(directory), progress)
     click.echo("\n".join(slower.table(found)))
@@ -102,7 +102,7 @@ def _is_slower() -> bool:
 
 
 def progress(line: str) -> None:
-    """Says what is going on, on standard error."""
+    """Reports progress on standard error."""
     click.echo(line, err=True)
 
 

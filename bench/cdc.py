@@ -1,10 +1,10 @@
-"""The log of tables that are written to: how far a view of three of them is behind.
+"""The lag of a stream over three tables that are written to, and that it follows by their logs.
 
     python -m bench.cdc --rate 2000 --seconds 120
 
-`pgbench` changes its tables, 1,000,000 accounts of them, so many times a second; a stream on Spark follows three of
-them through their logs, and joins them. Printed is how far each batch is behind when it is committed, in time, how
-many of their changes a second went through, and whether the answer is that of SQL when all is through.
+`pgbench` makes the given number of changes a second in three of its tables, with 1,000,000 accounts by default; a
+stream, by default on Spark, follows the three by their logs, and joins them. The output is the lag of the batches when
+they are committed, the number of changes a second, and how long after the last change the answer equals that of SQL.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ FROM pgbench_history h JOIN pgbench_accounts a ON h.aid = a.aid JOIN pgbench_tel
 GROUP BY a.bid, t.tid
 """
 CHANGES = len(TABLES)
-"""Of one transaction of pgbench, one in each table that is followed. It changes a fourth one, which is not counted."""
+"""The changes of one transaction of pgbench in the followed tables, one each; one in a fourth table is not counted."""
 PATIENCE = 600
 
 
 class Log(threading.Thread):
-    """Up to where the log was, and when."""
+    """Records the position of the server's log, with the time, every 20 milliseconds."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(daemon=True)
@@ -70,7 +70,7 @@ class Log(threading.Thread):
                 time.sleep(0.02)
 
     def when(self, place: int) -> float:
-        """When the log came to a place."""
+        """The time at which the log had reached a position."""
         return self.times[min(bisect.bisect_left(self.places, place), len(self.times) - 1)]
 
 
@@ -83,7 +83,7 @@ def pgbench(server: Server, *options: str) -> subprocess.Popen[bytes]:
 
 
 def stream(server: Server, home: Path, engine: str, memory: str) -> subprocess.Popen[bytes]:
-    """The view, which is kept until it is stopped."""
+    """Starts the stream, which runs until it is stopped."""
     sources = [
         f'{name} = stream(postgresql_cdc, "{server.address(name)}", type({row}));' for name, row in TABLES.items()
     ]
@@ -94,7 +94,7 @@ def stream(server: Server, home: Path, engine: str, memory: str) -> subprocess.P
 
 
 def offsets(home: Path) -> tuple[int, int] | None:
-    """The last batch that is committed, and up to where it has read the logs of all tables."""
+    """The last committed batch, and the position up to which it has read the logs of all tables; None without one."""
     try:
         manifest = committed(home / "state")
     except UserError:
@@ -103,14 +103,14 @@ def offsets(home: Path) -> tuple[int, int] | None:
 
 
 def answer(home: Path) -> list[tuple[int, ...]]:
-    """What the last batch has put out."""
+    """The answer written by the last batch, sorted."""
     batch = max((home / "out").glob("batch-*"))
     lines = [json.loads(line) for part in batch.glob("part-*.json") for line in part.read_text().splitlines()]
     return sorted(tuple(line.values()) for line in lines)
 
 
 def follow(home: Path, log: Log, process: subprocess.Popen[bytes], seconds: float) -> list[float]:
-    """How many seconds each batch was behind when it was committed."""
+    """The lag of each batch after the first one, in seconds, when it was committed."""
     behind: dict[int, float] = {}
     until = time.monotonic() + seconds
     while time.monotonic() < until and process.poll() is None:
@@ -138,7 +138,10 @@ def main(scale: int, rate: int, seconds: int, memory: str, engine: str) -> None:
 
 
 def measure(server: Server, home: Path, scale: int, rate: int, seconds: int, engine: str, memory: str) -> None:
-    """Raises: ClickException where the stream has ended, or its answer is another one than that of SQL."""
+    """Runs pgbench and the stream, and prints the figures.
+
+    Raises: ClickException if pgbench or the stream fails, or the answer differs from that of SQL.
+    """
     require(pgbench(server, "-i", "-q", "-s", str(scale)).wait() == 0, "pgbench cannot make its tables")
     with server.connect() as connection:
         for name in TABLES:

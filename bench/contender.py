@@ -1,4 +1,4 @@
-"""What is measured: a way to go from the file of a batch to the complete new answer."""
+"""The contenders: ways to get from the file of a batch to the complete new answer."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Answer = dict[int, float]
 SCHEMA = "_1 long, _2 long"
 
 PASSES = 2
-"""How often a contender that keeps a state goes through all batches, from the start each time; the last one counts.
+"""How often a contender that keeps a state processes all batches, from the start each time; the last pass is measured.
 
-A JVM spends the first twenty seconds of a stream compiling itself, on one of the cores.
+A JVM spends the first twenty seconds of a stream compiling, on one of the cores.
 """
 
 
@@ -42,12 +42,12 @@ class Job:
 
     @property
     def measured(self) -> tuple[int, ...]:
-        """The batches that are measured by those for whom each batch is much like the one before."""
+        """The batches that are measured for contenders that take about the same time for neighbouring batches."""
         few = (tuple(window)[len(window) // 2 - 2 :][:5] for window in (self.scale.early, self.scale.late))
         return tuple(batch for window in few for batch in window)
 
     def watched(self, name: str) -> Path:
-        """A directory of its own with all the files, for a contender that watches one."""
+        """Makes a directory with links to all files, for a contender that watches a directory."""
         directory = self.scratch / name
         directory.mkdir()
         for file in self.files:
@@ -74,7 +74,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Contender:
-    """A name for the table and the function that does the work; `group` is who it competes as."""
+    """A function that does the work, with its name in the table; `group` is the system that it belongs to."""
 
     name: str
     group: str
@@ -89,14 +89,14 @@ class Clock:
 
     @contextmanager
     def time(self, batch: int) -> Iterator[None]:
-        """Measures what is done in its block, as part of a batch."""
+        """Measures the block as part of a batch."""
         start = time.perf_counter()
         yield
         self.milliseconds.setdefault(batch, []).append((time.perf_counter() - start) * 1000)
 
 
 def alone(run: Callable[..., Any], *args: object) -> Any:
-    """Runs a function in a process of its own, so that no contender finds a JVM that another has warmed or filled."""
+    """Runs a function in a process of its own, so that no contender gets a JVM that another has warmed up or filled."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_run, run, args).result()
 
@@ -105,19 +105,19 @@ def _run(run: Callable[..., Any], args: tuple[object, ...]) -> Any:
     try:
         return run(*args)
     except Exception:
-        # Spark's errors hold on to the JVM, and cannot be handed to another process.
+        # Spark's errors refer to the JVM, and cannot be passed to another process.
         raise RuntimeError(traceback.format_exc()) from None
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def spark_session(**conf: str) -> Iterator[SparkSession]:
-    """The same Spark for all: every core, one shuffle partition for each, adaptive execution as it comes, and what mrql
-    sets when it starts Spark."""
+    """The same session of Spark for all contenders: all cores, one shuffle partition per core, adaptive execution by
+    default, and the settings with which mrql starts Spark."""
     builder = SparkSession.builder.master("local[*]").appName("bench")
     settings = {
         "spark.driver.memory": driver_memory(),
@@ -142,7 +142,7 @@ def read_csv(spark: SparkSession, files: Iterable[Path]) -> DataFrame:
 
 
 def consume(answer: DataFrame) -> None:
-    """Computes every row of an answer and leaves it at that."""
+    """Computes every row of an answer, and discards it."""
     answer.write.format("noop").mode("overwrite").save()
 
 
@@ -153,7 +153,7 @@ def collected(answer: DataFrame) -> Answer:
 
 @contextmanager
 def fast_directory() -> Iterator[Path]:
-    """A directory in memory where the system has such, else a temporary one."""
+    """A temporary directory, in memory if the system has one there."""
     memory = Path("/dev/shm")
     parent = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="bench-", dir=parent) as directory:

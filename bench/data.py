@@ -1,4 +1,4 @@
-"""The files that all contenders read, and how much of them each benchmark takes."""
+"""The files that all contenders read, and the amount of data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ BELOW = 10_000
 
 @dataclass(frozen=True)
 class Scale:
-    """How much data there is, and which batches are measured.
+    """The amount of data, and the batches that are measured.
 
-    Batch 0 is the initial data. The medians over `early` and `late` are what the state's growth is judged by.
+    Batch 0 is the initial data. The medians over `early` and `late` show the effect of the state's growth.
     """
 
     initial: int
@@ -30,7 +30,7 @@ class Scale:
         return self.late.stop - 1
 
     def middle(self, window: range) -> int:
-        """The batch that a window is named by."""
+        """The middle batch of a window, by which it is named."""
         return window[len(window) // 2]
 
     def rows(self, batch: int) -> int:

@@ -1,4 +1,4 @@
-"""Where results stand in the documentation, and the machine that they were measured on."""
+"""The sections of the documentation that hold results, and the description of the machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.contender import cores, spark_session
 
 
 def machine() -> str:
-    """What the measurements were taken on."""
+    """A description of the machine and the versions of the software."""
     with spark_session() as spark:
         java = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").collect()[0][0]
     release, _, _ = platform.release().partition("-")
@@ -38,9 +38,9 @@ def _memory() -> str:
 
 
 def replace(document: Path, name: str, lines: Iterable[str]) -> None:
-    """Puts lines between the markers of that name in a document; what stands around them is kept.
+    """Replaces the lines between the markers of that name in a document.
 
-    Raises: ValueError when the markers are not there.
+    Raises: ValueError when the markers are missing.
     """
     before, _, after = _parts(document, name)
     document.write_text("\n".join([before, "", *lines, "", after]), encoding="utf-8")
@@ -49,13 +49,13 @@ def replace(document: Path, name: str, lines: Iterable[str]) -> None:
 def section(document: Path, name: str) -> list[str]:
     """The lines between the markers of that name in a document.
 
-    Raises: ValueError when the markers are not there.
+    Raises: ValueError when the markers are missing.
     """
     return _parts(document, name)[1].splitlines()
 
 
 def _parts(document: Path, name: str) -> tuple[str, str, str]:
-    """A document up to the first marker of a name, with it, what is between both, and the rest."""
+    """A document up to and with the first marker, between the markers, and from the second marker on."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, found_begin, rest = document.read_text(encoding="utf-8").partition(begin)
     inside, found_end, after = rest.partition(end)

@@ -1,7 +1,7 @@
-"""The floor: what a batch of one row costs, whatever is kept.
+"""The floor: the cost of a batch of one row, whatever the size of the states.
 
-A row comes, and in the next batch goes again, with the check that it was there. The rest of a batch is what Spark and
-mrql take for any: plans, a job, an answer.
+A row is inserted, and deleted again in the next batch, with the check that it was there. The rest of the time is what
+Spark and mrql take for any batch: plans, a job, an answer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAIRS = "bag((long, long))"
 
 @dataclass(frozen=True)
 class Case:
-    """A query, of which the answer stays small, and how it would be in SQL."""
+    """A query whose answer stays small, and the same in SQL."""
 
     query: str
     sql: str
@@ -69,13 +69,13 @@ CASES: Mapping[str, Case] = {
 
 
 LONG = ("a few groups", "a group for each key", "a join")
-"""Those that are kept up to date for so long that what piles up would be seen."""
+"""The cases that run for so many batches that an accumulation would show."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many rows there are at first, and how many batches are gone through; those counted are `counted` many, up to
-    the batch with a number, and up to the last one of those that go on `for_long`."""
+    """The initial number of rows, and the numbers of batches: `number`, or `for_long` in the cases of `LONG`. Measured
+    are the `counted` last batches of the first `number`, and of the first `for_long`."""
 
     rows: int
     counted: int
@@ -88,7 +88,7 @@ WHOLE, QUICK = Size(1_000_000, 40, 80, 500), Size(20_000, 6, 12, 24)
 
 @dataclass(frozen=True)
 class Floor:
-    """Milliseconds of each batch, and the same query in SQL from cached rows."""
+    """Milliseconds of each batch, and of the same query in SQL from cached rows, with both answers."""
 
     ours: tuple[float, ...]
     recomputed: tuple[float, ...]
@@ -96,12 +96,12 @@ class Floor:
     expected: tuple[tuple[Any, ...], ...]
 
     def early(self, size: Size) -> tuple[float, ...]:
-        """Those that count in any case."""
+        """The measured ones of the first `number` batches."""
         return self.ours[size.number - size.counted : size.number]
 
 
 def measured(name: str, rows: int, batches: int, recomputations: int) -> Floor:
-    """One row more, or one less, in each batch; from the row to the whole new answer."""
+    """Measures batches that insert or delete one row, from the row to the complete new answer."""
     case = CASES[name]
     pairs: dict[str, Any] = dict.fromkeys(case.streams, PAIRS)
     query = mrql.compile(case.query, **pairs)
@@ -134,7 +134,7 @@ def _rows(spark: SparkSession, rows: int) -> DataFrame:
 
 
 def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
-    """Measures each plan. An even number of batches leaves what there was at first."""
+    """Measures each case. After an even number of batches, the rows are the initial ones."""
     size = QUICK if quick else WHOLE
     lines = [
         f"| a batch of one row, over {size.rows:,} | mrql, ms | 99 % within, ms | after {size.for_long} batches, ms | "

@@ -36,11 +36,11 @@ OURS = "mrql"
 QUERY = "select (x, avg(y)) from (x, y) in points group by x"
 
 SCATTER = 1.05
-"""Two medians of the same thing differ by this much from one run to the next."""
+"""The ratio by which two medians of the same measurement differ from one run to the next."""
 
 
 def view(job: Job) -> Result:
-    """From the file of a batch to the complete new answer."""
+    """Measures a view, from the file of a batch to the complete new answer."""
     query = mrql.compile(QUERY, points="bag((long, long))")
     with spark_session() as spark:
         for _ in range(PASSES):
@@ -55,7 +55,7 @@ def view(job: Job) -> Result:
 
 
 def stream(job: Job) -> Result:
-    """What `mrql stream --once --max-files 1` does, but for the sink: a directory is watched, a file is a batch."""
+    """Measures `mrql stream --once --max-files 1` without its sink: a directory is watched, each file is a batch."""
     with spark_session() as spark:
         for number in range(PASSES):
             result = _stream_pass(spark, job.watched(f"in{number}"))
@@ -107,12 +107,12 @@ def measure(scale: Scale, directory: Path, rounds: int, report: Callable[[str], 
 
 
 def best(results: Results, group: str, window: range) -> float:
-    """The fastest of a group."""
+    """The median of the fastest contender of a group."""
     return min(result.median(window) for contender, result in results.items() if contender.group == group)
 
 
 def targets(results: Results, scale: Scale) -> Iterator[Target]:
-    """What mrql is held to, each at the window that is worse for it."""
+    """The targets of mrql; each ratio to a rival is that of the worse window."""
 
     def against(rival: Callable[[range], float]) -> float:
         return max(best(results, OURS, window) / rival(window) for window in (scale.early, scale.late))
@@ -127,7 +127,7 @@ def targets(results: Results, scale: Scale) -> Iterator[Target]:
 
 
 def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
-    """Measures all contenders, and tells what mrql is held to.
+    """Measures all contenders, and returns the table and the targets of mrql.
 
     Raises: WrongAnswer when their answers differ.
     """
@@ -137,7 +137,7 @@ def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[s
 
 
 def table(results: Results, scale: Scale) -> Iterator[str]:
-    """The medians as a Markdown table; a ratio says how much of a rival's time mrql takes."""
+    """The medians as a Markdown table; a ratio is the time of mrql as a share of that of a rival."""
     windows = (scale.early, scale.late)
     heads = [f"batch {scale.middle(w)} ({scale.rows(scale.middle(w)) / 1e6:.1f} M rows), ms" for w in windows]
     yield f"| | | {heads[0]} | mrql takes | {heads[1]} | mrql takes |"

@@ -20,16 +20,16 @@ from bench.phases import Phases, states
 QUERY = "select (a, avg(d)) from (a, b) in left, (c, d) in right where b = c group by a"
 
 BATCHES = 10
-"""After the initial data; batch 9 is the one that [MRQL] §13 shows."""
+"""The number of batches after the initial data; batch 9 is the one that [MRQL] §13 shows."""
 
 PASSES = 12
-"""How often mrql goes through all batches, from the start each time: until about the tenth the JVM compiles itself.
+"""How often mrql processes all batches, from the start each time: until about the tenth pass, the JVM compiles.
 
 The rivals run for about as long.
 """
 
 WINDOW = 3
-"""The last batches of a pass, which count."""
+"""The number of last batches of a pass that are measured."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Measured:
 
 
 def ours(files: Files) -> Measured:
-    """From the files of a batch to the complete new answer."""
+    """Measures mrql, from the files of a batch to the complete new answer."""
     query = mrql.compile(QUERY, left="bag((long, long))", right="bag((long, long))")
     phases = Phases()
     with spark_session() as spark:
@@ -66,7 +66,7 @@ def ours(files: Files) -> Measured:
 
 
 def recomputed(files: Files, cached: bool, runs: int) -> Measured:
-    """The query over all rows, from the csv files or from cached frames."""
+    """Measures the query in Spark over all rows, from the csv files or from cached frames."""
 
     def answer(left: DataFrame, right: DataFrame) -> DataFrame:
         joined = left.toDF("a", "b").join(right.toDF("c", "d"), F.expr("b = c"))
@@ -90,7 +90,7 @@ def recomputed(files: Files, cached: bool, runs: int) -> Measured:
 
 @dataclass(frozen=True)
 class Size:
-    """How many rows a side has at first, and how much of the time of recomputing from the files mrql may take."""
+    """The initial rows of a side, and the share of the time of recomputing from the files that mrql may take."""
 
     initial: int
     limit: float
@@ -99,7 +99,7 @@ class Size:
 
     @property
     def name(self) -> str:
-        """For the table."""
+        """The name in the table."""
         return f"{self.initial:,} rows a side"
 
 

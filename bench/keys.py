@@ -1,4 +1,4 @@
-"""Sums by key with many keys: a batch touches few of them, and asks how the answer changes."""
+"""Sums by key with many keys: each batch touches few of them, and reads the changes of the answer."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from mrql.runtime.spark.state import compaction
 QUERY = "select (k, sum(v)) from (k, v) in rows group by k"
 
 TOUCHED = 40_000
-"""The rows of a batch, each of another key."""
+"""The number of rows in a batch, each with a different key."""
 
 BATCHES, COUNTED = 16, 8
-"""How many batches there are, and how many of the last ones count."""
+"""The number of batches, and how many of the last ones are measured."""
 
 PASSES = 2
-"""How often all batches are gone through, from the start each time. The first time the JVM compiles itself."""
+"""How often all batches are processed, from the start each time. During the first pass, the JVM compiles."""
 
 
 def changes(keys: int, touched: int, whole: bool) -> tuple[list[float], Answer]:
-    """From the rows of a batch to all changes of the answer, with so many keys in the state; milliseconds."""
+    """Milliseconds from the rows of a batch to all changes of the answer, which has `keys` rows; and its totals."""
     query = mrql.compile(QUERY, rows="bag((long, long))")
     limit = keys * 2 if whole else compaction.MERGED_WHOLE_MAX_ROWS
     with spark_session() as spark, patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", limit):
@@ -52,14 +52,14 @@ def _pass(spark: SparkSession, query: mrql.Query, keys: int, touched: int) -> tu
 
 
 def batch(spark: SparkSession, keys: int, touched: int, number: int) -> DataFrame:
-    """Rows of keys that lie evenly among all of them."""
+    """The rows of a batch, with keys spread evenly over all keys."""
     return spark.range(touched).selectExpr(
         f"(id * {keys // touched} + {number}) % {keys} AS _1", f"id % {number + 2} AS _2"
     )
 
 
 def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
-    """Measures a large state, the same merged whole, and a small state.
+    """Measures a large state, the same merged as a whole in each batch, and a small state.
 
     Raises: WrongAnswer when the answers of the first two differ.
     """

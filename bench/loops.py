@@ -22,14 +22,14 @@ from queries.loops.generate import Batch, Row, Rows, Size, chains, dependencies,
 QUERIES = Path(__file__).parent.parent / "queries" / "loops"
 
 STEPS = 10
-"""The steps of the loops that have a limit."""
+"""The number of steps of loops with a limit."""
 
 WARM_UP = 120.0
-"""For so many seconds each contender goes through its batches again and again before it is measured: a JVM compiles
-what it runs for the first minutes, and a loop is many short jobs."""
+"""The seconds for which each contender processes its batches again and again before it is measured: the JVM compiles
+for some minutes, and a loop is many short jobs."""
 
 COUNTED = 4
-"""The last batches, which are measured."""
+"""The number of last batches that are measured."""
 
 FROM_FILES = "Spark, recomputing from the files"
 CACHED = "Spark, recomputing from a cached frame"
@@ -40,7 +40,7 @@ CACHED = "Spark, recomputing from a cached frame"
 
 @dataclass(frozen=True)
 class Files:
-    """What a batch inserts and deletes, and the files that together hold the rows that are there after it."""
+    """The files with the rows that a batch inserts and deletes, and those that hold all rows after it."""
 
     insert: Path | None
     delete: Path | None
@@ -48,7 +48,7 @@ class Files:
 
 
 def write_files(directory: Path, batches: Sequence[Batch]) -> list[Files]:
-    """Writes the files of each batch; where rows were deleted, what is left is a file of its own."""
+    """Writes the files of each batch; after a deletion, the remaining rows are written as one file."""
     directory.mkdir(parents=True)
     rows: dict[Row, None] = {}
     present: tuple[Path, ...] = ()
@@ -73,7 +73,7 @@ def _file(path: Path, rows: Sequence[Row] | Mapping[Row, None]) -> Path:
 
 
 def growing(rows: Rows, initial: int, changes: Sequence[int]) -> list[Batch]:
-    """The first rows, and batches of so many new ones."""
+    """The initial rows, and batches of new rows, whose numbers are in `changes`."""
     (whole,) = history(rows, Size(initial + sum(changes)), seed=1)
     ends = [initial]
     for count in changes:
@@ -82,7 +82,7 @@ def growing(rows: Rows, initial: int, changes: Sequence[int]) -> list[Batch]:
 
 
 def one_by_one(rows: Rows, initial: int, changes: int) -> list[Batch]:
-    """The first rows, and batches of which one inserts a row and the next one deletes one."""
+    """The initial rows, and batches that insert and delete one row in turn."""
     first, *later = history(rows, Size(initial, batches=changes // 2, changes=2, deleted=0.5), seed=1)
     single = (one for batch in later for one in (Batch(batch.inserted, []), Batch([], batch.deleted)))
     return [first, *single]
@@ -93,14 +93,14 @@ def one_by_one(rows: Rows, initial: int, changes: int) -> list[Batch]:
 
 @dataclass(frozen=True)
 class Ours:
-    """A way in which mrql keeps a loop up to date: the arguments of its view, and what it is held to."""
+    """A way in which mrql keeps a loop up to date: the arguments of its view, and its target."""
 
     name: str
     view: Mapping[str, Any]
     limit: float | None = None
-    """How much it may take of the time of recomputing the loop with Spark from the files."""
+    """The share of the time of recomputing the loop with Spark from the files that it may take."""
     within: float = 1e-9
-    """How far off its answer may be."""
+    """The relative tolerance of its answer."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Measured:
 
 
 def until_warm(warm_up: float) -> Iterator[Clock]:
-    """A clock for each time that a contender goes through its batches; the last time, it is warm."""
+    """A clock for each pass of a contender through its batches; in the last pass, the JVM is warm."""
     end = perf_counter() + warm_up
     is_warm = False
     while not is_warm:
@@ -121,7 +121,7 @@ def until_warm(warm_up: float) -> Iterator[Clock]:
 
 
 def ours(case: Case, view: Mapping[str, Any], files: Sequence[Files], warm_up: float) -> Measured:
-    """From the files of a batch to the complete new answer, from the first rows on each time."""
+    """Measures mrql, from the files of a batch to the complete new answer. Each pass begins with the first rows."""
     query = mrql.compile(case.query, max_steps=10_000, **{case.stream: case.type})
     with spark_session() as spark:
         for clock in until_warm(warm_up):
@@ -150,7 +150,7 @@ def read(spark: SparkSession, case: Case, files: Sequence[Path]) -> DataFrame:
 
 
 def recomputed(case: Case, cached: bool, files: Sequence[Files], warm_up: float) -> Measured:
-    """The loop from its start over all rows, from the files or from a frame that was cached beforehand."""
+    """Measures the loop in Spark, from its start over all rows, from the files or a frame cached in advance."""
     with spark_session() as spark:
         for clock in until_warm(warm_up):
             for number, batch in enumerate(files[-COUNTED:]):
@@ -167,7 +167,7 @@ def recomputed(case: Case, cached: bool, files: Sequence[Files], warm_up: float)
 
 
 def spark_kmeans(rows: DataFrame) -> DataFrame:
-    """The centres are kept by the driver; the points are cached for all steps."""
+    """k-means in Spark: the driver keeps the centres; the points are cached for all steps."""
     rows = rows.cache()
     centres = [(0.0, 0.0), (10.0, 0.0), (0.0, 10.0), (10.0, 10.0)]
     for _ in range(STEPS):
@@ -180,7 +180,7 @@ def spark_kmeans(rows: DataFrame) -> DataFrame:
 
 
 def spark_pagerank(rows: DataFrame) -> DataFrame:
-    """Links with the number of links of their page are cached for all steps, and a checkpoint is made after each."""
+    """PageRank in Spark: links with the degree of their page are cached, with a checkpoint after each step."""
     degrees = rows.groupBy("_1").agg(F.count("_2").alias("links"))
     links = rows.join(degrees, "_1").select("_1", "_2", "links").cache()
     ranks = degrees.select("_1", F.lit(1.0).alias("rank"))
@@ -193,7 +193,7 @@ def spark_pagerank(rows: DataFrame) -> DataFrame:
 
 
 def spark_closure(rows: DataFrame) -> DataFrame:
-    """Ways are put together, with a checkpoint after each step, until there are no more of them."""
+    """Transitive closure in Spark: paths are joined, with a checkpoint after each step, until there are no new ones."""
     ways = rows.distinct().localCheckpoint()
     known, found = -1, ways.count()
     while found > known:
@@ -203,17 +203,17 @@ def spark_closure(rows: DataFrame) -> DataFrame:
     return ways
 
 
-# --- what is measured -------------------------------------------------------------------------------------------------
+# --- cases ------------------------------------------------------------------------------------------------------------
 
 
 def centres(answer: DataFrame) -> Answer:
-    """The numbers of all centres, in order."""
+    """The coordinates of all centres, in order."""
     numbers = [number for row in sorted(map(tuple, answer.collect())) for number in row]
     return dict(enumerate(numbers))
 
 
 def pairs(answer: DataFrame) -> Answer:
-    """How many pairs there are, and a sum that no other pairs are likely to have."""
+    """The number of pairs, and a checksum of them."""
     row = answer.toDF("a", "b").selectExpr("count(1)", "CAST(sum((a * 7919 + b * 104729) % 1000003) AS DOUBLE)").head()
     assert row is not None
     return {0: float(row[0]), 1: row[1]}
@@ -231,13 +231,13 @@ class Case:
     spark: Callable[[DataFrame], DataFrame]
     answer: Callable[[DataFrame], Answer]
     batches: Callable[[int], list[Batch]]
-    """The data, divided by a number."""
+    """The data, reduced by a divisor."""
     ways: tuple[Ours, ...]
     insert_only: bool = True
 
 
 def over_a_frame(name: str) -> str:
-    """A query file without its sources, and with so many steps as are measured if it has a limit."""
+    """The text of a query file without its sources; a limit of steps is set to `STEPS`."""
     text = (QUERIES / f"{name}.mrql").read_text(encoding="utf-8")
     text = re.sub(r"(?m)^\w+ = stream\(.*;$", "", text)
     return re.sub(r"(?m)^steps = .*;$", f"steps = {STEPS};", text)
@@ -261,14 +261,14 @@ PAGERANK = over_a_frame("pagerank")
 
 RECOMPUTE = Ours("recompute", {"loop": "recompute"})
 DIFFUSE = Ours("diffuse", {"loop": "diffuse"}, limit=0.2, within=0.05)
-"""It goes on from where it was, and so comes nearer to where the loop leads than the steps that are measured."""
+"""It continues from its previous value, and so gets nearer to the limit of the loop than the measured steps do."""
 
 FIXPOINT = Ours("fixpoint", {"loop": "fixpoint"}, limit=0.1)
 
 MILLIONTH = {"abs_epsilon": 0.1}
-"""Of 100,000 ranks, which are relative to that of the average page, a millionth of all rank."""
+"""For 100,000 ranks, which are relative to that of the average page, a millionth of their sum."""
 NEARLY_EXACT = Ours("exact, but for 1e-6 of all rank", {"loop": "exact", **MILLIONTH}, limit=1 / 3, within=0.1)
-"""What of a step's values changes by less is kept back from the next step."""
+"""Changes of a step's values of at most this size are held back from the next step."""
 NEARLY_DIFFUSE = Ours("diffuse, but for 1e-6 of all rank", {"loop": "diffuse", **MILLIONTH}, limit=0.2, within=0.2)
 
 
@@ -283,17 +283,17 @@ def more_edges(nodes: int, edges: int, changes: Sequence[int], divided: int) -> 
 
 
 def links(edges: int) -> Rows:
-    """Chains of which about a tenth is not there."""
+    """Chains with about 2 % more edges than are present at a time."""
     return chains(edges * 11 // 10)
 
 
 def packages(edges: int) -> Rows:
-    """Packages that depend on others, of which some dozen edges are not there."""
+    """Packages that depend on others, with some dozens of edges more than are present at a time."""
     return dependencies(edges // 2 + 30)
 
 
 def single_edges(graph: Callable[[int], Rows], edges: int, changes: int, divided: int) -> list[Batch]:
-    """A graph of which single edges come and go."""
+    """A graph, and batches that insert and delete single edges in turn."""
     return one_by_one(graph(edges // divided), edges // divided, changes)
 
 
@@ -324,7 +324,7 @@ def pagerank(nodes: int, edges: int, changes: Sequence[int], ways: tuple[Ours, .
 
 
 def closure(name: str, graph: Callable[[int], Rows], edges: int, changes: int, ways: tuple[Ours, ...]) -> Case:
-    """All ways between two nodes."""
+    """Transitive closure of a graph."""
     return Case(
         f"transitive closure, {edges:,} edges of {name}",
         *GRAPH,
@@ -341,12 +341,12 @@ CASES = (
     kmeans(1_000_000, (RECOMPUTE, DIFFUSE)),
     kmeans(10_000_000, (replace(DIFFUSE, limit=1 / 20),)),
     pagerank(5_000, 50_000, (100, 200, 300, 400), (RECOMPUTE, Ours("exact", {"loop": "exact"}), DIFFUSE)),
-    # Without a threshold all ranks of all steps are states that change whole: that is measured with the small graph.
+    # Without a threshold, the ranks of each step are a state that changes as a whole: the small graph measures that.
     pagerank(100_000, 1_000_000, (1_000,) * 4, (RECOMPUTE, NEARLY_EXACT, NEARLY_DIFFUSE, DIFFUSE)),
     closure("chains", links, 20_000, 10, (RECOMPUTE, FIXPOINT)),
     closure("packages", packages, 20_000, 10, (FIXPOINT,)),
 )
-"""A way that is new is one more `Ours` in the `ways` of its cases, with the limit that it is held to."""
+"""To measure another way, add an `Ours` to the `ways` of its cases, with its limit."""
 
 
 def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:

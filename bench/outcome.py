@@ -1,4 +1,4 @@
-"""What came of a benchmark: its table, and whether mrql does what it is held to."""
+"""The result of a benchmark: its table, and whether mrql meets its targets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bench.contender import Answer
 
 
 class WrongAnswer(Exception):
-    """A contender's answer is not that of the others."""
+    """A contender's answer differs from that of the others."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Something that was promised, and what came of it."""
+    """A promised limit of a ratio, with the measured ratio."""
 
     promise: str
     ratio: float
@@ -30,26 +30,26 @@ class Target:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The lines of a table, and what mrql is held to."""
+    """The lines of a table, and the targets of mrql."""
 
     lines: list[str]
     targets: list[Target]
 
     @property
     def holds(self) -> bool:
-        """Whether every promise was kept."""
+        """Whether every target is met."""
         return all(target.holds for target in self.targets)
 
 
 def verdicts(found: Iterable[Target]) -> Iterator[str]:
-    """Whether each promise holds."""
+    """One line for each target, which says whether it is met."""
     for target in found:
         answer = "holds" if target.holds else "does **not** hold"
         yield f"- {target.promise}: {target.ratio:.2f}, {answer}."
 
 
 def check(who: str, answer: Answer, expected: Answer, within: float = 1e-9) -> None:
-    """Compares two answers, whose numbers may differ by a share of their size.
+    """Compares two answers, whose numbers may differ by a relative tolerance.
 
     Raises: WrongAnswer, naming some of the keys that differ.
     """
@@ -67,9 +67,9 @@ WITHIN = 1e-9
 
 
 def check_rows(name: str, found: Sequence[Sequence[Any]], expected: Sequence[Sequence[Any]]) -> None:
-    """Compares two answers, as bags of rows, whose doubles may differ by a share of their size.
+    """Compares two answers, as bags of rows, whose numbers may differ within a tolerance.
 
-    Raises: WrongAnswer, with the first rows that differ.
+    Raises: WrongAnswer, with the first rows that differ, or with the numbers of rows if these differ.
     """
     rows, others = (sorted(map(_plain, side), key=repr) for side in (found, expected))
     if len(rows) != len(others):
@@ -80,8 +80,8 @@ def check_rows(name: str, found: Sequence[Sequence[Any]], expected: Sequence[Seq
 
 
 def _plain(row: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...]:
-    """A row without what Spark and mrql have different types for: dates and decimals are texts, which are compared as
-    they are."""
+    """A row without types that differ between Spark and mrql: dates and decimals become texts, which are compared
+    exactly."""
     return tuple(map(_plain_value, row))
 
 

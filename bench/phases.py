@@ -1,4 +1,4 @@
-"""Where the time of a batch goes: what is planned for it, what is waited for, and what Spark's tasks take."""
+"""Where the time of a batch goes: planning it, waiting for the states, and the CPU time of Spark's tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Phases:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """A batch: whatever is none of the phases in it is planning, beside which Spark may compute the states."""
+        """A block with a batch. Its time outside of phases is planning, during which Spark may compute the states."""
         self._batch = {}
         start = time.perf_counter()
 
@@ -47,34 +47,34 @@ class Phases:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """A part of a batch. What is waited for in it is no part of it."""
+        """A block with a phase of a batch. The time of phases inside it, such as waiting, is not part of it."""
         start, waited = time.perf_counter(), sum(self._batch.values())
         yield
         others = sum(self._batch.values()) - waited
         self._batch[name] = self._batch.get(name, 0.0) + (time.perf_counter() - start) * 1000 - others
 
     def last(self, count: int) -> dict[str, float]:
-        """The medians over the last batches."""
+        """The medians over the last `count` batches, by phase."""
         return {name: median(values[-count:]) for name, values in self.milliseconds.items()}
 
 
 @dataclass(frozen=True)
 class Work:
-    """What Spark was given to do: stages that ran, and the milliseconds of CPU time of their tasks."""
+    """The work that Spark has done: the number of stages that ran, and the CPU milliseconds of their tasks."""
 
     stages: int
     milliseconds: float
 
 
 class WorkLog:
-    """What Spark does from some moment on, as it notes it down itself."""
+    """The work that Spark does after the creation of this log, from its own records."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._context: Any = spark.sparkContext._jsc.sc()
         self._before = {job.jobId() for job in self._jobs()}
 
     def work(self) -> Work:
-        """All that was done since then. Spark forgets all but the last thousand stages."""
+        """All work since then. Spark forgets all but the last thousand stages."""
         stages = {stage for job in self._jobs() if job.jobId() not in self._before for stage in items(job.stageIds())}
         ran = [data for data in map(self._context.statusStore().lastStageAttempt, stages) if _has_run(data)]
         return Work(len(ran), sum(data.executorCpuTime() for data in ran) / 1e6)
@@ -85,12 +85,12 @@ class WorkLog:
 
 
 def _has_run(stage: Any) -> bool:
-    """Not left out, as one is whose rows are there already."""
+    """Whether a stage ran. It is skipped if its rows are there already."""
     return str(stage.status()) == "COMPLETE"
 
 
 def states(view: mrql.View) -> dict[str, int]:
-    """The rows of a view's states: its groups, and what its joins keep of each input."""
+    """The number of rows in a view's states: its groups, and what its joins keep of each input."""
     found = {}
     for state in view._view.states.stages:
         if state.groups is not None:

@@ -1,4 +1,4 @@
-"""Whether anything is slower than the figures that are kept: some rows of some tables, in under five minutes."""
+"""Checks whether anything is slower than the recorded figures: some rows of some tables, in under five minutes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bench.contender import alone
 from bench.document import machine, section
 
 LIMIT = 1.2
-"""How much longer than before is too long."""
+"""The ratio to the recorded time above which something counts as slower."""
 FLOOR = ("a total", "a group for each key", "a join")
 TPCH = ("q01", "q03", "q06")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Milliseconds of a batch, now and as they are kept."""
+    """Milliseconds of a batch, as measured and as recorded."""
 
     name: str
     now: float
@@ -40,7 +40,7 @@ class Compared:
 
 
 def regressions(document: Path, directory: Path, report: Callable[[str], None]) -> list[Compared]:
-    """Measures some rows, and holds them against the tables of a document."""
+    """Measures some rows, and compares them with the tables of a document."""
     before = machine_of(section(document, "floor"))
     if before != (now := alone(machine)):
         report(f"the figures are of another machine, or of other versions: {before}; this is {now}")
@@ -77,12 +77,12 @@ def kept(lines: list[str]) -> dict[str, float]:
 
 
 def machine_of(lines: list[str]) -> str:
-    """What the figures of a table were measured on."""
+    """The machine on which the figures of a table were measured."""
     return next(
         (line.partition(": ")[2].removesuffix(".") for line in lines if line.startswith("Medians of")), "unknown"
     )
 
 
 def table(found: list[Compared]) -> list[str]:
-    """What was compared, as a table."""
+    """The comparison, as the lines of a table."""
     return ["| a batch | now, ms | kept, ms | |", "|---|---:|---:|---:|", *(each.line for each in found)]

@@ -1,7 +1,7 @@
-"""The average by key, as others keep it up to date.
+"""The average by key, kept up to date by other systems.
 
-Where a rival has to keep the data in a form of its own (parquet files, a cached frame), bringing that form up to date
-is not counted, only the query over it and the new file.
+If a Spark rival keeps the data in a form of its own (parquet files, a cached frame), the time to update that form is
+not measured, only the query over it and the new file.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ SPARK = "Spark, recomputing"
 DUCKDB = "DuckDB, recomputing"
 
 WARM_UP = 10
-"""Runs before the first one that counts, where the batches before it do not serve for that."""
+"""The number of runs before the first measured one, for rivals that do not process the batches before it."""
 
 
 def average(rows: DataFrame) -> DataFrame:
-    """The query itself."""
+    """The query: the average by key."""
     return rows.groupBy("_1").agg(F.avg("_2"))
 
 
@@ -55,7 +55,7 @@ CHANGELOG = {**ROCKSDB, "spark.sql.streaming.stateStore.rocksdb.changelogCheckpo
 
 
 def streaming(job: Job, conf: Mapping[str, str]) -> Result:
-    """Spark's own: one file a trigger, the complete answer into a sink that drops it, checkpoints in memory."""
+    """Structured Streaming: one file per trigger, complete answers to a sink that drops them, checkpoints in memory."""
     progress = {"spark.sql.streaming.numRecentProgressUpdates": str(len(job.files) + 1)}
     with spark_session(**conf, **progress) as spark:
         for number in range(PASSES):
@@ -67,14 +67,14 @@ def _streaming_pass(spark: SparkSession, source: Path) -> Result:
     with fast_directory() as checkpoint:
         events = _stream(spark, source, checkpoint, "noop")
         milliseconds = {event["batchId"]: [float(event["durationMs"]["triggerExecution"])] for event in events}
-        # The sink dropped the answers. A batch without rows, from the same checkpoint, gives the last one once more.
+        # The sink has dropped the answers. A batch without rows, from the same checkpoint, outputs the last one again.
         (source / "no-rows.csv").touch()
         _stream(spark, source, checkpoint, "memory")
         return Result(collected(spark.table("answer")), milliseconds)
 
 
 def _stream(spark: SparkSession, source: Path, checkpoint: Path, sink: str) -> list[dict[str, Any]]:
-    """Runs the query over the files that are new since the checkpoint, and returns its progress events."""
+    """Runs the query over the files that are new since the checkpoint, and returns the events of its batches."""
     rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).csv(str(source))
     writer = average(rows).writeStream.format(sink).queryName("answer").outputMode("complete")
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
@@ -86,7 +86,7 @@ def _stream(spark: SparkSession, source: Path, checkpoint: Path, sink: str) -> l
 
 
 def recompute(job: Job, stored: Callable[[SparkSession, Job, int], DataFrame | None]) -> Result:
-    """The query over all rows so far: those before the batch as `stored` keeps them, the batch from its file."""
+    """Runs the query over all rows so far: those before the batch in the form of `stored`, the batch from its file."""
     clock = Clock()
     with spark_session() as spark:
         for _ in range(WARM_UP):
@@ -106,12 +106,12 @@ def _all_rows(spark: SparkSession, job: Job, batch: int, before: DataFrame | Non
 
 
 def in_csv(spark: SparkSession, job: Job, batch: int) -> DataFrame | None:
-    """Kept as the files themselves."""
+    """Rows before a batch read from the original files."""
     return None
 
 
 def in_parquet(spark: SparkSession, job: Job, batch: int) -> DataFrame | None:
-    """Kept as parquet files, one for each core."""
+    """Rows before a batch in parquet files, at most one for each core."""
     path = str(job.scratch / f"{batch}.parquet")
     read_csv(spark, job.files[:batch]).coalesce(spark.sparkContext.defaultParallelism).write.parquet(
         path, mode="overwrite"
@@ -120,7 +120,7 @@ def in_parquet(spark: SparkSession, job: Job, batch: int) -> DataFrame | None:
 
 
 def in_memory(spark: SparkSession, job: Job, batch: int) -> DataFrame | None:
-    """Kept as one cached frame."""
+    """Rows before a batch in one cached frame."""
     spark.catalog.clearCache()
     rows = read_csv(spark, job.files[:batch]).coalesce(spark.sparkContext.defaultParallelism).cache()
     rows.count()
@@ -133,7 +133,7 @@ COLUMNS = "columns = {'x': 'BIGINT', 'y': 'BIGINT'}"
 
 
 def duckdb_csv(job: Job) -> Result:
-    """All files are read again for each batch."""
+    """Reads all files again for each batch."""
     clock = Clock()
     query = f"select x, avg(y) from read_csv($files, {COLUMNS}) group by x"
     with duckdb.connect() as connection:
@@ -151,7 +151,7 @@ def duckdb_csv(job: Job) -> Result:
 
 
 def duckdb_table(job: Job) -> Result:
-    """Each batch is appended to a table in memory, which counts, and the query runs over the table."""
+    """Appends each batch to a table in memory, which is measured, too, and runs the query over the table."""
     clock = Clock()
     with duckdb.connect() as connection:
         connection.execute("create table points (x bigint, y bigint)")
@@ -167,7 +167,7 @@ def _answer(table: pa.Table) -> Answer:
 
 
 SPARK_FILES = Contender("csv files", SPARK, partial(recompute, stored=in_csv))
-"""Recomputes from what all others are given; the ones below from what somebody has prepared."""
+"""Recomputes from the csv files that all contenders are given, and not from a prepared form."""
 
 RIVALS = (
     Contender("default state store", STREAMING, partial(streaming, conf={})),

@@ -1,7 +1,7 @@
-"""The start: a query over a megabyte from the command line, Spark's start included.
+"""Startup: a query over one megabyte from the command line, including the start of Spark.
 
-Beside us the same as a program over DataFrames, in a process of its own each time: Python, Java and Spark start, the
-files are read, and the answer is printed.
+It is compared with the same query as a program over DataFrames. Each run is a process of its own: Python, Java and
+Spark start, the files are read, and the answer is printed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ print(json.dumps([list(row) for row in answer.collect()]))
 
 @dataclass(frozen=True)
 class Case:
-    """A query and how it is written with DataFrames."""
+    """A query, and the same written with DataFrames."""
 
     query: str
     frames: str
@@ -64,14 +64,14 @@ CASES: Mapping[str, Case] = {
 
 @dataclass(frozen=True)
 class Started:
-    """How long a process took, and what it said."""
+    """The duration of a process, and the answer that it printed."""
 
     seconds: float
     answer: list[Sequence[Any]]
 
 
 def _write(directory: Path, rows: int) -> None:
-    """Some 25 bytes for each of so many orders."""
+    """Writes the given number of orders, of about 25 bytes each, the customers, the queries and the programs."""
     draw = random.Random(7)
     lines = (f"{i},{draw.randrange(1000)},{draw.randrange(1_000_000) / 64}" for i in range(rows))
     (directory / "orders.csv").write_text("\n".join(lines) + "\n")
@@ -98,7 +98,7 @@ def _timed(command: Sequence[str], directory: Path, archive: str) -> Started:
 
 
 def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
-    """Starts each so many times by turns, after a first time that counts for neither."""
+    """Runs the contenders in turn, several times, after a first time that is not measured."""
     times = 2 if quick else 7 * rounds
     _write(directory, 40_000)
     archive = str(directory / "classes")

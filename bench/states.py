@@ -1,12 +1,12 @@
-"""Large states: how long it takes to restore one, and how much memory one takes.
+"""Large states: the time to restore one, and the memory that one takes.
 
     python -m bench.states restore --keys 5000000
     python -m bench.states memory --keys 20000000 --memory 2g
 
-`restore` prints the seconds in which a stream is started again from its checkpoint and takes one more batch, beside
-those in which it takes all of the data anew, and those in which Spark does no more than start and answer one query.
-`memory` has a stream go through the data batch by batch with little memory, holds its answer against the one that is
-computed from all of the data with NumPy, and prints the most memory that Java took.
+`restore` prints the seconds that a stream takes to start from its checkpoint and process one more batch, the seconds to
+process all data again, and the seconds that Spark alone takes to start and answer one query. `memory` runs a stream
+through the data batch by batch with little memory, compares its answer with one computed by NumPy from all of the data,
+and prints the peak memory of Java.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ QUERY = """
 s = stream(parquet, "s", type(<K: long, V: long>));
 select (m, count(k)) from (m, k) in (select (sum(r.V) mod 10, k) from r in s group by k: r.K) group by m;
 """
-"""A sum for each key, and how many keys there are by the last digit of it: a large state with a small answer."""
+"""A sum for each key, and the number of keys by the last digit of their sums: a large state with a small answer."""
 
 
 @attrs.define
 class Data:
-    """Files with rows of each key, in the order in which a generator has put them, and the sums that they lead to."""
+    """Files with rows of random values, and the expected sums by key."""
 
     home: Path
     sums: np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -50,7 +50,7 @@ class Data:
         return Data(home, np.zeros(keys, np.int64), np.random.default_rng(7))
 
     def add(self, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        """Writes a file with a row for each of some keys."""
+        """Writes a file with one row for each of the given keys."""
         values = self.random.integers(0, 100, len(keys))
         np.add.at(self.sums, keys, values)
         pq.write_table(pa.table({"K": keys, "V": values}), self.home / "s" / f"{self.files:04d}.parquet")
@@ -65,13 +65,13 @@ class Data:
 
 
 def command(home: Path, name: str, *more: str) -> list[str]:
-    """A stream over the data, with the checkpoint and the output of a name."""
+    """The command of a stream over the data, with the checkpoint and output directories of a name."""
     said = [sys.executable, "-m", "mrql", "stream", str(home / "q.mrql"), "--data", str(home), "--once"]
     return [*said, "--checkpoint", str(home / f"{name}-state"), "--output", str(home / f"{name}-out"), *more]
 
 
 def one_query(home: Path, memory: str) -> list[str]:
-    """The answer to a query without data."""
+    """The command that answers a query without data."""
     (home / "one.mrql").write_text("select x + 1 from x in {1};")
     return [sys.executable, "-m", "mrql", "run", str(home / "one.mrql"), "--engine", "spark", "--memory", memory]
 
@@ -83,7 +83,7 @@ def seconds(command: Sequence[str]) -> float:
 
 
 def last_answer(out: Path) -> dict[int, int]:
-    """What the last batch has put out."""
+    """The answer written by the last batch."""
     batch = max(out.glob("batch-*"))
     lines = [json.loads(line) for part in batch.glob("part-*.json") for line in part.read_text().splitlines()]
     return {line["_1"]: line["_2"] for line in lines}
@@ -91,7 +91,7 @@ def last_answer(out: Path) -> dict[int, int]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A directory for the time of a block."""
+    """A temporary directory that is removed at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="mrql-states-") as home:
         yield Path(home)
 
@@ -155,7 +155,7 @@ def memory(keys: int, batches: int, memory: str, partitions: int) -> None:
 
 
 class Peak(threading.Thread):
-    """Looks at the memory of the Java process of a stream until that ends."""
+    """Records the peak memory of the Java process of a stream until the stream ends."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         super().__init__(daemon=True)
@@ -171,7 +171,7 @@ class Peak(threading.Thread):
 
 
 def resident(process: int) -> int:
-    """The most memory that a process has had, in bytes; 0 where it is gone."""
+    """The peak memory of a process, in bytes; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Statistics that look at all elements of a group, beside an average, which is kept as two numbers."""
+"""Statistics that need all elements of a group, compared with an average, which is kept as two numbers."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ AGGREGATIONS = {
     "median": ("median(v)", "percentile(v, 0.5D)"),
     "95th percentile": ("percentile(v, 0.95)", "percentile(v, 0.95D)"),
 }
-"""In mrql and in Spark's SQL."""
+"""The aggregations, in mrql and in Spark SQL."""
 
 GROUPS = 10_000
 COME, GO = 500, 500
-"""The rows of a batch that are new, and those that are deleted."""
+"""The numbers of rows that a batch inserts and deletes."""
 
 WARM, COUNTED = 10, 20
-"""How many batches there are before those that count."""
+"""The number of batches before the measured ones, and the number of measured ones."""
 
 
 def rows(spark: SparkSession, first: int, last: int) -> DataFrame:
-    """Rows of which each is another one, in groups of which each has rows throughout."""
+    """Rows that are all different, spread evenly over all groups."""
     return spark.range(first, last).selectExpr(
         f"id * 7919 % {GROUPS} AS k", "cast(id * 104729 % 1000003 AS double) / 8 AS v"
     )
 
 
 def incremental(name: str, size: int) -> tuple[list[float], Answer]:
-    """From the rows of a batch to all changes of the answer; milliseconds."""
+    """Milliseconds from the rows of a batch to all changes of the answer; and the last answer."""
     text, _ = AGGREGATIONS[name]
     query = mrql.compile(f"select (k, {text}) from (k, v) in rows group by k", rows="bag((long, double))")
     with spark_session() as spark, query.view(spark) as view:
@@ -53,7 +53,7 @@ def incremental(name: str, size: int) -> tuple[list[float], Answer]:
 
 
 def from_scratch(name: str, size: int) -> tuple[list[float], Answer]:
-    """The same rows, as they are in the end, from a cached frame each time."""
+    """Milliseconds of Spark over the final rows, from a cached frame each time; and the answer."""
     _, sql = AGGREGATIONS[name]
     batches = WARM + COUNTED
     with spark_session() as spark:

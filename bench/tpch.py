@@ -1,8 +1,8 @@
-"""TPC-H as a refresh stream: orders come and go with their line items, a few in each batch.
+"""TPC-H as a refresh stream: each batch inserts and deletes a few orders with their line items.
 
-The tables are those of the specification's generator (`tpchgen-cli`, a development dependency). A batch inserts a share
-of the orders and deletes as many others; what is deleted is looked up. Beside mrql, Spark computes the query in SQL
-anew from frames that it has cached, which is what one would do without a view, and so does DuckDB from its tables.
+The tables are made by the generator of the specification (`tpchgen-cli`, a development dependency). A batch inserts a
+share of the orders and deletes as many others; deleted rows are looked up. For comparison, the query in SQL is computed
+again by Spark from cached frames, as one would do without a view, and by DuckDB from its tables.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ ROOT = Path(__file__).parent.parent
 QUERIES = ROOT / "queries" / "tpch"
 SQL = ROOT / "tests" / "tpch"
 KEYS = {"orders": "o_orderkey", "lineitem": "l_orderkey"}
-"""What comes and goes, and the key of its order."""
+"""The tables that change, and the column with the key of the order."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How much data there is, and what is measured of it."""
+    """The amount of data, and the batches and runs that are measured."""
 
     scale: float
     share: float
-    """Of all orders so many come in a batch, and as many go."""
+    """The share of all orders that a batch inserts, and deletes."""
     batches: int
     warm: int
-    """Batches before the first one that counts."""
+    """The number of batches before the first measured one."""
     runs: int
-    """How often a rival computes the query; the second half counts."""
+    """How often a rival computes the query; the second half is measured."""
 
 
 SMALL = Setting(0.1, 0.002, batches=40, warm=30, runs=15)
@@ -60,8 +60,8 @@ QUICK = Setting(0.01, 0.002, batches=6, warm=1, runs=4)
 
 @dataclass(frozen=True)
 class Measured:
-    """Milliseconds of each batch, or of each time that a query was computed, the last answer, and the bytes that are
-    kept for it."""
+    """Milliseconds of each batch, or of each run of the query, the last answer, and the bytes of the data that is
+    kept."""
 
     milliseconds: tuple[float, ...]
     answer: tuple[tuple[Any, ...], ...]
@@ -71,8 +71,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time of a batch goes, of those that count: milliseconds in the median, and in the mean the stages that
-    ran and the CPU time of their tasks."""
+    """Where the time of the measured batches goes: median milliseconds by phase, and per batch the mean number of Spark
+    stages and CPU milliseconds of their tasks."""
 
     planning: float
     waiting: float
@@ -95,7 +95,7 @@ ANSWER = "the answer"
 
 
 class Query:
-    """A query of TPC-H, and the tables that it reads."""
+    """A query of TPC-H, with the tables that it reads."""
 
     def __init__(self, name: str) -> None:
         self.sql = (SQL / f"{name}.sql").read_text(encoding="utf-8")
@@ -117,7 +117,7 @@ class Query:
 
 
 def ours(name: str, data: Path, setting: Setting) -> Measured:
-    """From the changed rows of a batch to the complete new answer."""
+    """Measures mrql, from the changed rows of a batch to the complete new answer."""
     query = Query(name)
     rows, streams = query.rows, query.streams
     with spark_session() as spark:
@@ -147,7 +147,7 @@ def ours(name: str, data: Path, setting: Setting) -> Measured:
 
 
 def recomputed(name: str, data: Path, setting: Setting) -> Measured:
-    """The query in SQL over all rows that are left, from cached frames."""
+    """Measures the SQL query in Spark, over all rows that are left, from cached frames."""
     query = Query(name)
     with spark_session() as spark:
         _, go = _batches(spark, data, setting)
@@ -167,7 +167,7 @@ def recomputed(name: str, data: Path, setting: Setting) -> Measured:
 
 
 def in_duckdb(name: str, data: Path, setting: Setting) -> Measured:
-    """The query in SQL over all rows that are left, from DuckDB's own tables."""
+    """Measures the SQL query in DuckDB, over all rows that are left, from its own tables."""
     query = Query(name)
     with spark_session() as spark:
         _, go = _batches(spark, data, setting)
@@ -197,7 +197,7 @@ def _batches(spark: SparkSession, data: Path, setting: Setting) -> tuple[list[li
 
 
 def _fitted(df: DataFrame, row: Type) -> DataFrame:
-    """The columns that a query reads, of the types that it has for them."""
+    """The columns that a query reads, cast to the types that it declares."""
     assert isinstance(row, ty.RecordType)
     return df.select(*(F.col(name).cast(sql_type(t)).alias(name) for name, t in row.fields))
 
@@ -208,7 +208,7 @@ def _without(df: DataFrame, key: str, keys: Sequence[int]) -> DataFrame:
 
 
 def _parts(df: DataFrame, key: str, batches: Sequence[Sequence[int]], row: Type) -> list[DataFrame]:
-    """The rows of the orders of each batch, computed beforehand."""
+    """The rows of the orders of each batch, computed in advance."""
     numbered = [(key, number) for number, keys in enumerate(batches) for key in keys]
     those = F.broadcast(df.sparkSession.createDataFrame(numbered, "key long, batch int"))
     moving = df.join(those, F.col(key) == F.col("key")).coalesce(1).cache()
@@ -218,7 +218,7 @@ def _parts(df: DataFrame, key: str, batches: Sequence[Sequence[int]], row: Type)
 
 
 def _stored(spark: SparkSession) -> int:
-    """The bytes of all rows that Spark keeps."""
+    """The bytes of all rows that Spark has persisted."""
     kept = spark.sparkContext._jsc.sc().getRDDStorageInfo()
     return sum(int(each.memSize()) + int(each.diskSize()) for each in kept)
 
@@ -228,7 +228,7 @@ def _stored(spark: SparkSession) -> int:
 
 @dataclass(frozen=True)
 class Compared:
-    """The medians of a query: milliseconds, and bytes for each row of its tables, of mrql, of Spark, of DuckDB."""
+    """The median milliseconds of a query, and the bytes kept per row of its tables, for mrql, Spark and DuckDB."""
 
     milliseconds: tuple[float, float, float]
     bytes_a_row: tuple[float, float, float]
@@ -236,13 +236,13 @@ class Compared:
 
     @property
     def of_spark(self) -> float:
-        """How often Spark's time a batch takes."""
+        """The time of a batch, as a multiple of Spark's time."""
         ours, spark, _ = self.milliseconds
         return ours / spark
 
     @property
     def of_duckdb(self) -> float:
-        """How often DuckDB's time a batch takes."""
+        """The time of a batch, as a multiple of DuckDB's time."""
         ours, _, duck = self.milliseconds
         return ours / duck
 
@@ -275,7 +275,7 @@ def compared(name: str, data: Path, setting: Setting, rounds: int) -> Compared:
 
 
 def run_small(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
-    """Measures each query at a scale of 0.1, after so many batches that the JVM has compiled what it will.
+    """Measures each query at a scale of 0.1, after enough batches for the JVM to finish compiling.
 
     Raises: WrongAnswer when the answers differ.
     """
@@ -311,7 +311,7 @@ def run_large(quick: bool, directory: Path, rounds: int, report: Callable[[str],
 def run_queries(
     queries: Sequence[str], setting: Setting, directory: Path, rounds: int, report: Callable[[str], None]
 ) -> list[str]:
-    """Measures some queries; the lines of their table.
+    """Measures some queries, and returns the lines of their table.
 
     Raises: WrongAnswer when the answers differ.
     """
@@ -349,12 +349,12 @@ def _lines(found: Mapping[str, Compared]) -> list[str]:
 
 
 def names() -> Iterator[str]:
-    """The queries that there are."""
+    """The names of all queries."""
     return (file.stem for file in sorted(QUERIES.glob("*.mrql")))
 
 
 def generated(directory: Path, scale: float) -> Path:
-    """The tables, as Parquet files."""
+    """Generates the tables as Parquet files."""
     command = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
     subprocess.run([command, "parquet", "-s", str(scale), f"--output-dir={directory}"], check=True)
     return directory

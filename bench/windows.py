@@ -1,4 +1,4 @@
-"""A rolling sum over the last three hours: once over all rows, and kept up to date."""
+"""A rolling sum over the last three hours: computed once over all rows, and kept up to date."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ SPARK = f"sum(v) OVER (ORDER BY t RANGE BETWEEN {HOURS - 1} PRECEDING AND CURREN
 TYPE = "bag(<t: long, v: double>)"
 
 TIMES, BATCHES, COUNTED = 60, 40, 10
-"""How often all rows are gone through, how many batches there are, and how many of the last of each count: before, the
-JVM compiles itself."""
+"""The number of passes over all rows, the number of batches, and how many of the last of each are measured: before,
+the JVM compiles."""
 
 DAY = 24
-"""The rows of a batch."""
+"""The number of rows in a batch."""
 
 Measured = tuple[list[float], list[float], Answer]
-"""Milliseconds by the clock, those of processors, and the answer."""
+"""Elapsed milliseconds, CPU milliseconds, and the answer."""
 
 
 def rows(spark: SparkSession, first: int, last: int) -> DataFrame:
-    """A row for each hour."""
+    """One row for each hour of a range."""
     return spark.range(first, last, numPartitions=1).selectExpr("id AS t", "cast(id * 7919 % 1000 AS double) / 8 AS v")
 
 
 def over_all(name: str, size: int) -> Measured:
-    """All rows at once: by a query, or by Spark's window."""
+    """Measures all rows at once, by a query or by Spark's window function."""
     with spark_session() as spark:
         there = rows(spark, 0, size).cache()
         there.count()
@@ -64,7 +64,7 @@ def over_all(name: str, size: int) -> Measured:
 
 
 def kept(name: str, size: int) -> Measured:
-    """A day comes in each batch."""
+    """Measures batches of one day each, with a view of the query."""
     query = mrql.compile(QUERIES[name], rows=TYPE)
     with spark_session() as spark, query.view(spark, insert_only=True) as view:
         begin = size - BATCHES * DAY
@@ -80,14 +80,14 @@ def kept(name: str, size: int) -> Measured:
 
 
 def processor_ms(spark: SparkSession) -> float:
-    """What Spark's process has taken of all processors."""
+    """The CPU time of Spark's process so far, in milliseconds over all processors."""
     pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
-    """Measures each form of the query, over all rows and batch by batch, and Spark's window over all rows.
+    """Measures each form of the query, over all rows and batch by batch, and Spark's window function over all rows.
 
     Raises: WrongAnswer when answers differ.
     """

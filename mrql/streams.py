@@ -1,4 +1,4 @@
-"""Streams of changes and their operators, exactly as defined in [DBSP] §2 and §3.
+"""Streams of changes, and the operators of [DBSP] §2 and §3 on them, exactly.
 
 A stream is any iterable, with one value for each batch. The values form a group: numbers, or weighted bags (`ZSet`), in
 which an insertion has the weight 1 and a deletion −1.

@@ -1,7 +1,7 @@
-"""A continuous join, held against an evaluation from scratch: `make demo`.
+"""A continuous join, compared with an evaluation from scratch: `make demo`.
 
 Writes two streams of random pairs, keeps the join-groupBy query of `join_groupby.mrql` up to date over them, two files
-at a time, and then compares the last answer with what `mrql run` finds in all the data at once.
+at a time, and then compares the last answer with that of `mrql run` over all the data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Row = tuple[int, float]
 
 
 def mrql(*args: str | Path) -> list[str]:
-    """Runs the command and returns the lines of its output; its progress goes where ours goes."""
+    """Runs the command `mrql` and returns the lines of its output; its standard error is that of this process."""
     command = [sys.executable, "-m", "mrql", *map(str, args)]
     click.secho(f"$ mrql {' '.join(command[3:])}", bold=True)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
@@ -43,7 +43,7 @@ def last_answer(output: Path) -> list[Row]:
 
 
 def from_scratch(lines: Iterable[str]) -> list[Row]:
-    """The answer of `mrql run`: one line for the one expression of the query."""
+    """The answer in the output of `mrql run`: one line for the one expression of the query."""
     (answer,) = (json.loads(line)["value"] for line in lines)
     return sorted((key, average) for key, average in answer)
 
@@ -54,7 +54,7 @@ def same(row: Row, other: Row) -> bool:
 
 
 def differences(streamed: list[Row], expected: list[Row]) -> list[str]:
-    """Where two answers differ as bags: both are in order."""
+    """The differences between two answers, both sorted, as bags."""
     found = [
         f"{row} after the last batch, {other} from scratch"
         for row, other in zip(streamed, expected, strict=False)
@@ -66,7 +66,7 @@ def differences(streamed: list[Row], expected: list[Row]) -> list[str]:
 
 
 def demonstrate(directory: Path) -> bool:
-    """Runs the demonstration in a directory; whether the answers are equal."""
+    """Runs the demonstration in a directory, and returns whether the answers are equal."""
     data, output = directory / "data", directory / "answers"
     files = generate("join_groupby", data, files=6, rows=5_000, seed=1)
     click.echo(f"{len(files)} files in {data}, {len(files) // 2} of each stream\n")

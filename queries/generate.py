@@ -4,11 +4,11 @@
     mrql stream queries/join_groupby.mrql --data DIR --once --max-files 1 --output OUT
 
 Each stream is a directory of files. The files of a query's streams take turns in age: the first of one stream, the
-first of the next, the second of the first one, and so on. Where few files are taken at a time, the partners of a join
-then arrive in different batches, now the left one first and now the right one.
+first of the next, the second of the first one, and so on. If few files are taken at a time, the partners of a join
+arrive in different batches, sometimes the left one first and sometimes the right one.
 
-A file is written under a name that begins with `.`, which nothing reads, and moved to its place when it is whole. A
-second run adds files to those that are there; with `--pause` they come one at a time, as from a live source.
+A file is written under a name that begins with `.`, which nothing reads, and renamed when it is complete. A second run
+adds files to those that are there; with `--pause` they are added one at a time, as from a live source.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pathlib import Path
 import click
 
 BELOW = 10_000
-"""The integers of the paper's data sets lie below this one."""
+"""The integers of the paper's data sets are below this one."""
 
 COUNTRIES = ("AT", "BR", "CA", "DE", "ES", "FI", "GR", "IN", "JP", "KE", "MX", "NZ")
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a file holds: the rows of its stream from one number to another.
+    """The part of a stream in one file: the rows of a range of numbers.
 
-    `rows` is the number of rows in a file of a query's largest stream; a stream may have `1 / share` of that.
+    `rows` is the number of rows in a file of the query's largest stream; a stream may have `1 / share` of that.
     """
 
     number: int
@@ -46,7 +46,7 @@ class Part:
         return range(self.number * size, (self.number + 1) * size)
 
     def all_ids(self, share: int = 1) -> range:
-        """The numbers of the rows of all files, those yet to come included."""
+        """The numbers of the rows of all files, including those that come later."""
         return range(self.files * max(1, self.rows // share))
 
 
@@ -55,7 +55,7 @@ Rows = Callable[[random.Random, Part], Iterator[str]]
 
 @dataclass(frozen=True)
 class Stream:
-    """A directory of files and what is in them."""
+    """A directory of files, and the function that makes their rows."""
 
     name: str
     suffix: str
@@ -69,7 +69,7 @@ def pairs(rng: random.Random, part: Part) -> Iterator[str]:
 
 
 CUSTOMER_SHARE = 10
-"""There is one customer to so many rows of the largest stream."""
+"""The number of rows of the largest stream per customer."""
 ORDER_SHARE = 3
 
 
@@ -80,25 +80,25 @@ def customers(rng: random.Random, part: Part) -> Iterator[str]:
 
 
 def orders(rng: random.Random, part: Part) -> Iterator[str]:
-    """Orders of customers of whom some arrive later."""
+    """Orders of customers, some of whom arrive later."""
     for i in part.ids(ORDER_SHARE):
         yield f"{i},{rng.choice(part.all_ids(CUSTOMER_SHARE))},{rng.randint(2021, 2025)}"
 
 
 def items(rng: random.Random, part: Part) -> Iterator[str]:
-    """Items of orders of which some arrive later."""
+    """Items of orders, some of which arrive later."""
     for _ in part.ids():
         yield f"{rng.choice(part.all_ids(ORDER_SHARE))},{rng.randint(100, 10_000)},{rng.randint(1, 5)}"
 
 
 def customers_with_limits(rng: random.Random, part: Part) -> Iterator[str]:
-    """Customers with a name, a country and a limit that about half of them go beyond."""
+    """Customers with a name, a country and a limit that about half of them exceed."""
     for i in part.ids(CUSTOMER_SHARE):
         yield f"{i},customer {i},{rng.choice(COUNTRIES)},{rng.randint(100_000, 700_000)}"
 
 
 def nested_orders(rng: random.Random, part: Part) -> Iterator[str]:
-    """Orders that hold their lines."""
+    """Orders with their nested lines."""
     for _ in part.ids():
         lines = [
             {
@@ -125,7 +125,7 @@ def sales(rng: random.Random, part: Part) -> Iterator[str]:
 
 DISTRICT_SHARE, CITY_SHARE, REGION_SHARE = 50, 200, 1000
 ANNULLED = 10
-"""One in so many sales is annulled in the file after its own."""
+"""One in this many sales is annulled, in the file after its own."""
 
 
 def regions(rng: random.Random, part: Part) -> Iterator[str]:
@@ -135,13 +135,13 @@ def regions(rng: random.Random, part: Part) -> Iterator[str]:
 
 
 def cities(rng: random.Random, part: Part) -> Iterator[str]:
-    """Cities of regions of which some arrive later."""
+    """Cities of regions, some of which arrive later."""
     for i in part.ids(CITY_SHARE):
         yield f"+,{i},{rng.choice(part.all_ids(REGION_SHARE))}"
 
 
 def districts(rng: random.Random, part: Part) -> Iterator[str]:
-    """Districts of cities of which some arrive later, with an income in thousands."""
+    """Districts of cities, some of which arrive later, with an income in thousands."""
     for i in part.ids(DISTRICT_SHARE):
         yield f"+,{i},{rng.choice(part.all_ids(CITY_SHARE))},{_income(i)}"
 
@@ -153,7 +153,7 @@ def houses_in_districts(rng: random.Random, part: Part) -> Iterator[str]:
 
 
 def annulled_sales(rng: random.Random, part: Part) -> Iterator[str]:
-    """Sales of houses, for 3,000 by the square metre and 2,000 by a thousand of income, about; some are annulled."""
+    """Sales of houses, at about 3,000 per square metre plus 2,000 per thousand of income; some are annulled."""
     for i in part.ids():
         yield f"+,{_sale(i, part)}"
     if part.number:
@@ -163,7 +163,7 @@ def annulled_sales(rng: random.Random, part: Part) -> Iterator[str]:
 
 
 def _sale(number: int, part: Part) -> str:
-    """A sale of one of the houses that are there, the same however many files follow."""
+    """A sale of one of the houses so far; it does not depend on the number of files that follow."""
     rng = random.Random(number)
     house = number % part.ids(CUSTOMER_SHARE).stop
     price = 3_000 * _area(house) + 2_000 * _income(_district(house, part)) + rng.randint(-20_000, 20_000)
@@ -175,7 +175,7 @@ def _area(house: int) -> int:
 
 
 def _district(house: int, part: Part) -> int:
-    """One of the districts that are there when the house is."""
+    """One of the districts that have arrived with the file of the house or before it."""
     file = house // len(part.ids(CUSTOMER_SHARE))
     return house * 13 % Part(file, part.files, part.rows).ids(DISTRICT_SHARE).stop
 
@@ -206,7 +206,7 @@ STREAMS: dict[str, tuple[Stream, ...]] = {
 
 
 def generate(query: str, directory: Path, files: int, rows: int, seed: int, pause: float = 0.0) -> list[Path]:
-    """Writes `files` more files of each of a query's streams, and returns them from the oldest to the newest."""
+    """Writes `files` more files for each stream of a query, and returns all of them from the oldest to the newest."""
     streams = STREAMS[query]
     for stream in streams:
         (directory / stream.name).mkdir(parents=True, exist_ok=True)
@@ -216,7 +216,7 @@ def generate(query: str, directory: Path, files: int, rows: int, seed: int, paus
     written: list[Path] = []
     for number in range(first, first + files):
         for stream in streams:
-            # Numbered through, so that the names are in the order of age too.
+            # Numbered across the streams, so that the names are in the order of age, too.
             name = f"{number * len(streams) + streams.index(stream):06}.{stream.suffix}"
             rng = random.Random(f"{seed} {query} {stream.name} {number}")
             lines = stream.rows(rng, Part(number, first + files, rows))
@@ -228,7 +228,8 @@ def generate(query: str, directory: Path, files: int, rows: int, seed: int, paus
 
 
 def _first_time(known: list[Path], count: int) -> float:
-    """The modification time of the first of `count` files a second apart: the last is from now, if that is possible."""
+    """The modification time of the first of `count` files a second apart: all are newer than those known, and the last
+    is from now if that is possible."""
     newest = max((path.stat().st_mtime for path in known), default=0.0)
     return max(time.time() - count + 1, newest + 1)
 

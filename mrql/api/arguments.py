@@ -1,4 +1,4 @@
-"""What is given to the API, and what is said where it is something else."""
+"""The arguments of the API, and the errors if they are of the wrong kind."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint", "diffuse"]
 
 
 Trusted: TypeAlias = bool | Collection[str] | None
-"""Whether the deletions of all streams are right, or the names of those streams whose are; None: of those that are
-consistent by themselves."""
+"""The streams whose deletions are trusted: True for all, False for none, or names; None for those that are consistent
+by themselves."""
 
 
 def trusted_streams(trusted: bool | Collection[str], streams: Collection[str]) -> frozenset[str]:
     """The streams whose deletions are not looked up.
 
-    Raises: UserError where one is named that is not there.
+    Raises: UserError if the argument is of another kind, or names an unknown stream.
     """
     if isinstance(trusted, bool):
         return frozenset(streams if trusted else ())
@@ -43,16 +43,18 @@ def trusted_streams(trusted: bool | Collection[str], streams: Collection[str]) -
 
 
 Keys: TypeAlias = Mapping[str, str | Sequence[str] | RowKey]
-"""By stream, the fields of its key, or what `mrql.key` makes of them and of a version."""
+"""The keys of streams: the names of the fields, or a key that `mrql.key` makes, which may have a version."""
 
 
 def key(*fields: str, version: str | None = None) -> RowKey:
-    """By which fields a row of a stream replaces another: of two with one key the one with the larger `version` stays.
+    """The fields by which rows of a stream replace each other.
+
+    Of two rows with the same key, the one with the larger `version` stays.
 
     >>> key("id", version="changed")
     RowKey(fields=('id',), version='changed')
 
-    Raises: UserError where it has no fields, or what is no name.
+    Raises: UserError if there are no fields, or an argument is not a string.
     """
     names = [*fields, *([] if version is None else [version])]
     wrong = [name for name in names if not isinstance(name, str)]
@@ -64,9 +66,9 @@ def key(*fields: str, version: str | None = None) -> RowKey:
 
 
 def keyed_streams(keys: Keys | None, streams: Mapping[str, Type], tables: Collection[str] = ()) -> dict[str, RowKey]:
-    """The streams whose rows replace each other.
+    """The streams whose rows replace each other, with their keys.
 
-    Raises: UserError where one is named that is not there, is a table, or has no such fields.
+    Raises: UserError if a stream is unknown, a static table, or does not have such a key and version.
     """
     if not isinstance(keys, Mapping | None):
         raise UserError(f"keys are given by stream, not as {kind_of(keys)}", hint='keys={"orders": "id"}')
@@ -100,7 +102,7 @@ def _row_key(name: str, given: object) -> RowKey:
 
 
 def must_be_a_frame(name: str, df: object, *, streaming: bool | None = False) -> None:
-    """Raises: UserError where it is no DataFrame of Spark whose rows are all there, or are still to come, or either."""
+    """Raises: UserError if it is not a DataFrame of Spark, or not `streaming` as required; None allows both."""
     from pyspark.sql import DataFrame
 
     if not isinstance(df, DataFrame):
@@ -115,9 +117,9 @@ def must_be_a_frame(name: str, df: object, *, streaming: bool | None = False) ->
 
 
 def directory_of(path: object, what: str) -> Path:
-    """A directory of this machine.
+    """The absolute path of a directory of this machine.
 
-    Raises: UserError where it is no path, or begins as an address does.
+    Raises: UserError if it is not a path, or is empty, or begins as an address does.
     """
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str):
@@ -128,23 +130,23 @@ def directory_of(path: object, what: str) -> Path:
     if begin is not None:
         hint = "a path as /data/x; one of such a name begins with ./"
         raise UserError(f"{what} is a directory of this machine, and {begin}… is none", hint=hint)
-    return Path(text).absolute()  # the process may go elsewhere
+    return Path(text).absolute()  # the process may change its working directory
 
 
 def must_be_a_choice(name: str, value: object) -> None:
-    """Raises: UserError where it is neither True nor False."""
+    """Raises: UserError if it is neither True nor False."""
     if not isinstance(value, bool):
         raise UserError(f"{name} is True or False, not {kind_of(value)}")
 
 
 def must_be_a_receiver(deliver: object) -> None:
-    """Raises: UserError where it is nothing that changes can be delivered to."""
+    """Raises: UserError if it is neither None nor a function."""
     if deliver is not None and not callable(deliver):
         raise UserError(f"deliver is a function of changes and a number, not {kind_of(deliver)}")
 
 
 def kind_of(value: object) -> str:
-    """What an argument is that should be something else."""
+    """The type of an argument of the wrong kind, for an error."""
     return "None" if value is None else f"a value of the type {type(value).__module__}.{type(value).__qualname__}"
 
 

@@ -30,8 +30,8 @@ class CollectedBatch:
         self._changes: DataFrame | None = None
 
     def apply(self, /, **deltas: Delta | Rows) -> None:
-        """Adds changes to the batch, given as to `View.apply`. The changes that a stream is given in several steps are
-        added up.
+        """Adds changes to the batch, in the form that `View.apply` takes. The changes that a stream is given in several
+        steps are added up.
 
         Only the names of the streams are checked here: other errors are raised at the end of the block.
 

@@ -1,4 +1,4 @@
-"""What feeds a view: streaming queries of Spark, and a thread for tables and logs."""
+"""Feeds a view with streaming queries of Spark, and with a thread for tables and logs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from mrql.runtime.spark.view import SparkView
 
 GLANCE_SECONDS = 0.1
-"""So many seconds at most pass before it is seen that a query has ended."""
+"""The seconds between two checks of whether a query has ended."""
 
 STOPPED_MAX_SECONDS = 600.0
-"""So many seconds at most pass from the wish to stop until the last query is told so."""
+"""The seconds that a batch that comes after `stop` waits at most for its query to be stopped."""
 
 TRIGGER = 'trigger={"processingTime": "5 seconds"}, or {"availableNow": True}'
 
 
 def must_be_a_trigger(trigger: object) -> None:
-    """Raises: UserError where it is no argument of the `trigger` of Spark, by its name."""
+    """Raises: UserError unless it is one keyword argument of Spark's `DataStreamWriter.trigger`, or None."""
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     if trigger is None:
@@ -46,9 +46,9 @@ def must_be_a_trigger(trigger: object) -> None:
 
 
 def triggered(writer: DataStreamWriter, trigger: Mapping[str, Any]) -> DataStreamWriter:
-    """What writes a stream, by a trigger.
+    """A writer of a stream, with a trigger.
 
-    Raises: UserError where Spark does not take the value of that.
+    Raises: UserError if Spark does not accept the value of the trigger.
     """
     from pyspark.errors import PySparkException
 
@@ -59,12 +59,12 @@ def triggered(writer: DataStreamWriter, trigger: Mapping[str, Any]) -> DataStrea
 
 
 class StoppedFollowing(Exception):
-    """A batch comes after the wish to stop: it is not applied, and comes again with the next start."""
+    """A batch has come after `stop`: it is not applied, and comes again at the next start."""
 
 
 class Following:
-    """The streaming queries that feed a view, by the names of its streams, and what stands for those of tables and
-    logs. What they are called here is as in Spark."""
+    """The streaming queries that feed a view, by the names of its streams; for tables and logs, a `SourceQuery` each.
+    The methods are named as those of Spark's `StreamingQuery`."""
 
     def __init__(self, view: SparkView) -> None:
         self._view = view
@@ -81,20 +81,20 @@ class Following:
         called: str | None,
         kept: str | None,
     ) -> None:
-        """Starts a streaming query of Spark that calls what feeds a stream with each batch; `kept` is the directory of
-        what Spark notes of it.
+        """Starts a streaming query of Spark, named `called`, that passes each batch to `feed`; `kept` is the directory
+        of its checkpoint.
 
-        Raises: UserError where Spark does not take the value of the trigger.
+        Raises: UserError if Spark does not accept the value of the trigger.
         """
         writer = df.writeStream.foreachBatch(self._watched(feed))
         writer = writer if trigger is None else triggered(writer, trigger)
         writer = writer if called is None else writer.queryName(called)
         writer = writer if kept is None else writer.option("checkpointLocation", kept)
-        with self._view.lock:  # the query has the settings that the session has now
+        with self._view.lock:  # the query keeps the current settings of the session
             self.queries[name] = writer.start()
 
     def _watched(self, feed: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
-        """What is called with each batch; its error is remembered, as Spark only hands on the text of it."""
+        """The function that is called with each batch. It remembers an error, as Spark only passes on its text."""
 
         def fed(df: DataFrame, number: int) -> None:
             from mrql.runtime.spark.session.streaming import wait_to_be_stopped
@@ -103,7 +103,7 @@ class Following:
                 with self.taking():
                     feed(df, number)
             except StoppedFollowing:
-                # To return would say that the batch was applied, and to raise, that the query has failed.
+                # Returning would mark the batch as applied, and raising would make the query fail.
                 wait_to_be_stopped(df, STOPPED_MAX_SECONDS)
                 raise
 
@@ -111,9 +111,9 @@ class Following:
 
     @contextmanager
     def taking(self) -> Iterator[None]:
-        """A block in which a batch is applied, unless there is the wish to stop.
+        """A block in which a batch is applied, under the lock of the view.
 
-        Raises: StoppedFollowing after that wish.
+        Raises: StoppedFollowing after `stop`.
         """
         try:
             with self._view.lock:
@@ -126,42 +126,43 @@ class Following:
             raise
 
     def _must_go_on(self) -> None:
-        """Raises: StoppedFollowing after the wish to stop."""
+        """Raises: StoppedFollowing after `stop`."""
         if self._stopping:
             raise StoppedFollowing
 
     def stop(self) -> None:
-        """Ends the queries after the batch that is running. What is not applied yet comes with the next start.
+        """Stops the queries after the running batch. What is not applied yet comes with the next start.
 
-        Where it is called by what a batch is delivered to, it returns at once, and they end when that has returned.
+        If it is called by the `deliver` function of a batch, it returns at once, and they end after that has returned.
         """
         if self._view.is_mine:
-            # A query ends after its batch, and that may be this one, or wait for it.
+            # A query ends after its batch, which may be this one, or wait for it.
             self._stopping = True
             Thread(target=self.stop, name="mrql-stopping", daemon=True).start()
             return
-        # Spark cuts off what it is at: with the lock there is no batch, and then none begins.
+        # Spark interrupts a running batch. Under the lock no batch is running, and none begins once `_stopping` is set.
         with self._view.lock:
             self._stopping = True
-        with ExitStack() as stopping:  # all of them, whatever goes wrong with one
+        with ExitStack() as stopping:  # all of them, even if one fails
             for query in self.queries.values():
                 stopping.callback(query.stop)
 
     @property
     def isActive(self) -> bool:
-        """Whether all of them run."""
+        """Whether all queries are running."""
         return all(query.isActive for query in self.queries.values())
 
     @property
     def recentProgress(self) -> Mapping[str, list[Any]]:
-        """What Spark says of the last batches of each."""
+        """The progress of the last batches, by stream, as Spark reports it."""
         return {name: list(query.recentProgress) for name, query in self.queries.items()}
 
     def awaitTermination(self, timeout: float | None = None) -> bool:
-        """Waits until all have ended, for so many seconds at most; whether they have. Where one has failed, the others
-        are stopped.
+        """Waits until all queries have ended, for at most `timeout` seconds, and returns whether they have. If one has
+        failed, the others are stopped.
 
-        Raises: what has failed: a UserError where a batch does not fit, or the query has no value for it.
+        Raises: the error of the failed batch, a UserError if its rows do not fit, or the query has no value for them;
+            EngineError if a query failed otherwise.
         """
         until = None if timeout is None else time.monotonic() + timeout
         while any(query.isActive for query in self.queries.values()):
@@ -174,9 +175,9 @@ class Following:
         return True
 
     def processAllAvailable(self) -> None:
-        """Waits until all rows that are there by now are applied.
+        """Waits until all rows that are available now are applied.
 
-        Raises: what has failed.
+        Raises: the error of a failed query, as `awaitTermination` does.
         """
         for query in self.queries.values():
             try:
@@ -189,7 +190,7 @@ class Following:
         return any(not query.isActive and query.exception() is not None for query in self.queries.values())
 
     def _raise(self) -> None:
-        # Those that were stopped have failed, too, for Spark.
+        # To Spark, queries that were stopped have failed, too.
         if self._error is None and (self._stopping or not self._failed()):
             return
         self.stop()

@@ -1,4 +1,4 @@
-"""Queries and views as they show themselves in a notebook, and as text elsewhere."""
+"""The display of queries and views: in a notebook as HTML, elsewhere as text."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mrql.runtime.engine.sizes import StateSize
 logger = logging.getLogger(__name__)
 
 SHOWN_MAX_BATCHES = 60
-"""Of so many batches a view remembers how long they took."""
+"""The number of last batches whose durations a view remembers."""
 
 
 @attrs.frozen
 class AppliedBatch:
-    """A batch that a view has applied: its number, counted by the view, and how long that took."""
+    """A batch that a view has applied: its number, as counted by the view, and its duration."""
 
     number: int
     milliseconds: float
@@ -36,13 +36,13 @@ def query_repr(text: str, answer: Type, streams: Mapping[str, Type]) -> str:
 
 
 def view_repr(text: str, closed: bool, batches: Sequence[AppliedBatch], sizes: Mapping[str, StateSize]) -> str:
-    """A view as text: its query, its last batch, and what it keeps."""
+    """A view as text: its query, its last batch, and the sizes of its states."""
     kept = [f"  {name}: {_size(size)}" for name, size in sizes.items()]
     return "\n".join([text, _state(closed, batches), *(["keeps", *kept] if kept else [])])
 
 
 def view_html(text: str, closed: bool, batches: Sequence[AppliedBatch], sizes: Mapping[str, StateSize]) -> str:
-    """The same for a notebook, with a bar for the time of each batch."""
+    """The same as HTML, with a bar for the duration of each batch."""
     parts = [f"<pre>{escape(text)}</pre>", f"<p>{escape(_state(closed, batches))}</p>"]
     if batches:
         parts.append(sparkline(batch.milliseconds for batch in batches))
@@ -65,11 +65,11 @@ def _cells(name: str, size: StateSize) -> tuple[str, str, str]:
 
 
 BAR, HEIGHT = 6, 40
-"""How wide a bar is and how high the largest, in pixels."""
+"""The width of a bar, and the height of the highest one, in pixels."""
 
 
 def sparkline(milliseconds: Iterable[float]) -> str:
-    """Bars as high as the times of batches, the largest of which is written beside them; each says its own.
+    """Bars for the durations of batches, labelled with the longest one; the title of each bar is its duration.
 
     >>> "3 ms" in sparkline([1, 3])
     True
@@ -88,14 +88,14 @@ def sparkline(milliseconds: Iterable[float]) -> str:
 
 
 class Drawing:
-    """Where something is shown in a notebook, to be drawn anew when it has changed."""
+    """A display in a notebook that is updated when the displayed object has changed."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
 
     def draw(self, shown: object) -> bool:
-        """Shows it as it is now, where it was; whether that could be done. The batch that is drawn counts already, and
-        so no front end that fails is an error of it."""
+        """Updates the display, and returns whether that succeeded. The displayed batch is applied already, so a failing
+        front end is not an error."""
         try:
             self._handle.update(shown)
         except Exception:
@@ -105,7 +105,7 @@ class Drawing:
 
 
 def drawing_of(shown: object) -> Drawing | None:
-    """Shows something in the notebook that this runs in; where it runs in none, prints it, and is None."""
+    """Displays an object in the notebook that this runs in; outside of notebooks, prints it and returns None."""
     try:
         from IPython import get_ipython
         from IPython.display import display
@@ -119,5 +119,5 @@ def drawing_of(shown: object) -> Drawing | None:
 
 
 def print_text(text: str) -> None:
-    """Prints a text that has its last line end."""
+    """Prints a text that ends with a line end."""
     print(text, end="")

@@ -168,11 +168,11 @@ class Query:
         row replaces the row with the same key.
 
         A deleted row must be there, and is looked up, except for the `trusted` streams. By default, these are the
-        streams for which the query was compiled with tables with versions or with logs.
+        streams that `compile` was given as tables with versions or as logs.
 
-        With `insert_only`, nothing is ever deleted: rows need not be kept to detect a wrong deletion, and only the
-        value of a minimum or maximum is kept. A `strict` view is refused if a batch would compute a part of the query
-        again from a whole state.
+        With `insert_only`, nothing is ever deleted: rows need not be kept to detect a wrong deletion, and for a minimum
+        or maximum only the value is kept. A `strict` view is refused if a batch would compute a part of the query again
+        from a whole state.
 
         With `change_feed`, the changes that the view returns are rows, repeated as often as they were inserted or
         deleted, with the columns `_change_type`, `insert` or `delete`, and `_commit_version`, the number of the batch,

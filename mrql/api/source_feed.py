@@ -1,4 +1,4 @@
-"""What tables and logs have that a view was not given yet, as one batch of all of them."""
+"""What is new in the tables and logs that a view follows, as one batch of all of them."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ Followed: TypeAlias = Versions | Adapted
 @attrs.frozen
 class SourceFeed:
     """Tables and logs that are followed together: a batch has what is new in any of them, and a transaction of a
-    database is in one batch of all of its tables."""
+    database is in the same batch for all of its tables."""
 
     watched: Mapping[str, Followed]
-    """By stream, up to where each was read."""
+    """The table or log of each stream, with the offset up to which it was read."""
     most: Mapping[str, int | None]
-    """About so many files or changes of each are in a batch."""
+    """The approximate number of files or changes of each stream in a batch; None without a limit."""
     noted: dict[str, Json]
-    """The offset that the view has of each; None where it has none."""
+    """The offset that the view has for each stream; None if it has none."""
 
     @staticmethod
     def open(specs: Mapping[str, SourceSpec], most: Mapping[str, int | None], starts: Mapping[str, Json]) -> SourceFeed:
-        """What is to be followed from some offsets on.
+        """Opens the sources of some streams at the given offsets.
 
-        Raises: UserError where one is not what was read, does not have the columns, or has lost what comes next;
-            EngineError where it is not reached.
+        Raises: UserError if a source is not the one that was read before, lacks columns, or has lost the changes that
+            come next; EngineError if it cannot be reached.
         """
         with ExitStack() as opened:
             watched: dict[str, Followed] = {}
@@ -60,11 +60,11 @@ class SourceFeed:
 
     @property
     def specs(self) -> dict[str, SourceSpec]:
-        """The sources, by stream."""
+        """The specifications of the sources, by stream."""
         return {name: one.spec for name, one in self.watched.items()}
 
     def mark_end(self) -> None:
-        """Has what is there now be all that is read before it ends, where that is known.
+        """Makes the feed end at the current end of each source, if that is known.
 
         Raises: UserError, EngineError as `next`.
         """
@@ -73,13 +73,13 @@ class SourceFeed:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether it is known that all of that was read. Raises as `next` does."""
+        """Whether all these ends are known to be reached. Raises as `next` does."""
         return all(one.is_at_end for one in self.watched.values())
 
     def next(self, *, whole: bool = False) -> dict[str, list[Part]]:
-        """What is new, and nothing of those that have nothing; all of it, where the batch is to be the `whole`.
+        """What is new, for each stream that has something new: everything if `whole`, else about as much as `most`.
 
-        Raises: UserError where a source is not what it was; EngineError where it is not reached.
+        Raises: UserError if a source is not what it was; EngineError if it cannot be reached.
         """
         batch: dict[str, list[Part]] = {}
         for name, one in self.watched.items():
@@ -92,18 +92,18 @@ class SourceFeed:
         return batch
 
     def offsets(self, batch: Batch) -> dict[str, Json]:
-        """The offsets behind a batch that are others than the view has, also of what has only changed no row."""
+        """The offsets after a batch that differ from those of the view; an offset may also advance without rows."""
         behind = {name: as_json(one.after(batch.get(name, ()))) for name, one in self.watched.items()}
         return {name: offset for name, offset in behind.items() if offset != self.noted[name]}
 
     def commit(self, batch: Batch, offsets: Mapping[str, Json]) -> None:
-        """Notes that the view has a batch."""
+        """Notes that the view has applied a batch, with its new offsets."""
         self.noted.update(offsets)
         for name, one in self.watched.items():
             one.commit(batch.get(name, ()))
 
     def must_be_where_it_was(self, offsets: Mapping[str, Json]) -> None:
-        """Raises: UserError where the view was given other rows of a stream meanwhile, with an offset."""
+        """Raises: UserError if the view was given rows of a stream in the meantime, with another offset."""
         for name, noted in self.noted.items():
             if offsets.get(name) != noted:
                 message = f"`{name}` is followed up to {json.dumps(noted)}, and was given up to"
@@ -112,18 +112,18 @@ class SourceFeed:
 
     @contextmanager
     def naming_files(self, batch: Batch) -> Iterator[None]:
-        """Gives an error about a row of a batch the files that have it."""
+        """Adds to an error about a row of a batch the files that contain the row."""
         with naming_files(self.specs, lambda spec: batch.get(spec.name, ())):
             yield
 
     def counted(self, batch: Batch) -> dict[str, int]:
-        """How many rows a batch has of each stream."""
+        """The number of rows in a batch, by stream."""
         return {
             name: sum(count_of(part, one.spec) for part in batch.get(name, ())) for name, one in self.watched.items()
         }
 
     def close(self) -> None:
-        """Gives back what is held."""
+        """Closes the adapters."""
         with ExitStack() as closing:
             for one in self.watched.values():
                 if isinstance(one, Adapted):
@@ -138,7 +138,7 @@ def _watched(spec: SourceSpec, start: Offset) -> Followed:
 
 
 def _must_be_ready(one: Followed) -> None:
-    """Raises: UserError, EngineError where it cannot be read from where it is."""
+    """Raises: UserError, EngineError if it cannot be read from its offset on."""
     if isinstance(one, Versions):
         one.table.latest(one.offset, 1)
         return
@@ -156,9 +156,9 @@ def starting_spec(
     has_rows: bool,
     is_keyed: bool,
 ) -> SourceSpec:
-    """A source as what a stream is fed with, from the offset that the view has of it on.
+    """The specification of a source that is to feed a stream from the view's offset on.
 
-    Raises: UserError where the stream has other rows, or was fed in another way.
+    Raises: UserError if the rows of the stream are not records, or have a key, or the stream was fed in another way.
     """
     if not isinstance(row, ty.RecordType):
         hint = f'{name}="bag(<id: long>)", or {name}={CALLED[source.connector]}(…), when the query is compiled'
@@ -184,12 +184,12 @@ KINDS = {
 
 
 def is_empty(parts: Sequence[Part]) -> bool:
-    """Whether a batch has no rows of a stream: that of a log may say only how far it has come."""
+    """Whether the parts of a stream have no rows: a portion of a log may only advance the offset."""
     return not any(isinstance(part, Arrived) or part.count for part in parts)
 
 
 def goes(parts: Sequence[Part]) -> bool:
-    """Whether some rows of a batch may go."""
+    """Whether the parts of a stream may delete rows."""
     files = [file for part in parts if not isinstance(part, Arrived) for file in part.files]
     arrived = [part for part in parts if isinstance(part, Arrived)]
     return any(file.weight < 0 for file in files) or any(p.weight < 0 or p.format is not None for p in arrived)

@@ -1,5 +1,5 @@
-"""The thread that feeds a view with tables and logs, and what is to each of their streams what a streaming query of
-Spark is to a DataFrame."""
+"""The thread that feeds a view with tables and logs, and for each of their streams the counterpart of a streaming query
+of Spark."""
 
 from __future__ import annotations
 
@@ -26,27 +26,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOK_SECONDS = 1.0
-"""So long after a look at which there was nothing new comes the next one, as with `mrql stream`."""
+"""The seconds between looks for new data while there is none, as with `mrql stream`."""
 PROGRESS_MAX_BATCHES = 100
-"""Of so many batches the progress is kept, as Spark does."""
+"""The number of last batches whose progress is kept, as in Spark."""
 
 
 @attrs.frozen
 class Pace:
-    """When tables and logs are looked at, as a trigger of Spark says it."""
+    """When to look for new data in tables and logs, according to a trigger of Spark."""
 
     seconds: float = LOOK_SECONDS
-    """How long after a look the next one comes."""
+    """The seconds from the beginning of a look to that of the next one."""
     is_regular: bool = False
-    """Whether that is so after a batch, too."""
+    """Whether they also apply after a batch: otherwise the next look follows at once."""
     ends: bool = False
-    """Whether it ends when what was there at first was read."""
+    """Whether the loop ends when everything that was there at the start is read."""
     is_one_batch: bool = False
-    """Whether all that is there is one batch, and the last one."""
+    """Whether everything that is there makes one batch, which is the last."""
 
     @staticmethod
     def of(trigger: Mapping[str, Any] | None, spark: SparkSession) -> Pace:
-        """Raises: UserError where Spark does not take the trigger, or tables and logs are not followed so."""
+        """The pace for a trigger.
+
+        Raises: UserError if Spark does not accept the trigger, or it is not available for tables and logs.
+        """
         from mrql.runtime.spark.jvm import interval_seconds
 
         if trigger is not None:
@@ -68,23 +71,23 @@ class Pace:
 
 @attrs.frozen
 class FedBatch:
-    """A batch that the view has, for its progress."""
+    """A batch that the view has applied, with the data for its progress."""
 
     number: int
     begun: datetime
     seconds: float
-    """How long all of it took."""
+    """The duration of the whole batch."""
     applying: float
-    """How long the view took."""
+    """The time that the view took to apply it."""
     since: float
-    """How long after the batch before it began, or after the beginning."""
+    """The time since the previous batch began, or since the loop was created."""
     rows: Mapping[str, int]
     starts: Mapping[str, Json]
     ends: Mapping[str, Json]
 
 
 class SourceLoop:
-    """Looks at tables and logs, and has the view take what is new, until it is stopped or something fails."""
+    """Looks for new data in tables and logs, and lets the view apply it, until it is stopped or fails."""
 
     def __init__(
         self,
@@ -94,8 +97,8 @@ class SourceLoop:
         taking: Callable[[], AbstractContextManager[None]],
         is_at_work: Callable[[], bool],
     ) -> None:
-        """`take` applies a batch with the offsets behind it, and returns its number, in the block that `taking` makes;
-        `is_at_work` says whether this thread is in such a block."""
+        """`take` applies a batch with the offsets after it, and returns its number; it is called in a block made by
+        `taking`. `is_at_work` says whether the current thread is in such a block."""
         self.feed = feed
         self.pace = pace
         self.batches: deque[FedBatch] = deque(maxlen=PROGRESS_MAX_BATCHES)
@@ -106,11 +109,11 @@ class SourceLoop:
         self._is_at_work = is_at_work
         self._changed = Condition()
         self._looks = 0
-        """How many looks have begun."""
+        """The number of looks that have begun."""
         self._nothing_new = 0
-        """The last look at which there was nothing new."""
+        """The number of the last look that found nothing new."""
         self._awaited = 0
-        """Up to this look somebody waits for one at which there is nothing new."""
+        """The number of the first look that, by finding nothing new, ends all current waits for that."""
         self._stopping = self._ended = False
         self._last_begun = time.monotonic()
         self._thread = Thread(target=self._run, name="mrql-following", daemon=True)
@@ -123,22 +126,22 @@ class SourceLoop:
         return not self._ended
 
     def stop(self) -> None:
-        """Ends it after the batch that is running."""
+        """Ends the loop after the running batch."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
         if self._thread.ident is None:
             self._end()
-        elif current_thread() is not self._thread and not self._is_at_work():  # it may wait for what this thread is at
+        elif current_thread() is not self._thread and not self._is_at_work():  # it may wait for this thread
             self._thread.join()
 
     def wait(self, seconds: float | None) -> bool:
-        """Waits for the end, for so many seconds at most; whether it has ended."""
+        """Waits for the end, for at most the given number of seconds, and returns whether the loop has ended."""
         with self._changed:
             return self._changed.wait_for(lambda: self._ended, seconds)
 
     def process_all_available(self) -> None:
-        """Waits until a look that begins from now on finds nothing new, or it has ended."""
+        """Waits until a look that begins after this call finds nothing new, or the loop has ended."""
         with self._changed:
             awaited = self._looks + 1
             self._awaited = max(self._awaited, awaited)
@@ -154,9 +157,9 @@ class SourceLoop:
             while not self._stopping and self._look():
                 pass
         except StoppedFollowing:
-            pass  # the batch comes with the next start
+            pass  # the batch comes again at the next start
         except BaseException as error:
-            # One that comes after the wish to stop is none of whoever waits for the end.
+            # An error after `stop` is not raised to those who wait for the end.
             self.error = None if self._stopping else error
         finally:
             self._end()
@@ -170,7 +173,7 @@ class SourceLoop:
                 self._changed.notify_all()
 
     def _look(self) -> bool:
-        """Looks once, and waits for the next time; whether there is one."""
+        """Looks for new data once, and waits for the next look; returns whether there is one."""
         begun, at = time.monotonic(), datetime.now(UTC)
         with self._changed:
             self._looks += 1
@@ -206,9 +209,9 @@ class SourceLoop:
 
 
 class SourceQuery:
-    """What feeds one stream of a view with a table or a log: what a `StreamingQuery` of Spark has, by the same names.
+    """The feed of one stream of a view from a table or a log, with the interface of Spark's `StreamingQuery`.
 
-    Tables and logs that are followed together are one thread: with one of them all are stopped.
+    Tables and logs that are followed together share a thread: stopping one of them stops all.
     """
 
     def __init__(self, loop: SourceLoop, stream: str, name: str | None) -> None:
@@ -218,7 +221,7 @@ class SourceQuery:
 
     @property
     def id(self) -> str:
-        """Another one after each start: what goes on is known by its offsets."""
+        """A new id at each start: the position of a stream is kept by its offset."""
         return self._loop.run_id
 
     @property
@@ -230,26 +233,26 @@ class SourceQuery:
         return self._loop.is_active
 
     def exception(self) -> BaseException | None:
-        """What has failed."""
+        """The exception that it failed with; None if it has not failed."""
         return self._loop.error
 
     def stop(self) -> None:
-        """Ends it after the batch that is running."""
+        """Stops it after the running batch."""
         self._loop.stop()
 
     def awaitTermination(self, timeout: float | None = None) -> bool:
-        """Waits for the end, for so many seconds at most; whether it has ended.
+        """Waits for the end, for at most `timeout` seconds, and returns whether it has ended.
 
-        Raises: what has failed.
+        Raises: the exception that it failed with.
         """
         ended = self._loop.wait(timeout)
         self._raise()
         return ended
 
     def processAllAvailable(self) -> None:
-        """Waits until all that is there by now is applied.
+        """Waits until everything that is available now is applied.
 
-        Raises: what has failed.
+        Raises: the exception that it failed with.
         """
         self._loop.process_all_available()
         self._raise()
@@ -260,12 +263,12 @@ class SourceQuery:
 
     @property
     def recentProgress(self) -> list[dict[str, Any]]:
-        """What there is to say of the last batches, as Spark says it of its own."""
+        """The progress of the last batches, in the form in which Spark reports it."""
         return [self._progress(batch) for batch in list(self._loop.batches) if self._is_in(batch)]
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:
-        """The same of the last one; None where there was none."""
+        """The progress of the last batch; None if there was none."""
         return next(reversed(self.recentProgress), None)
 
     def _is_in(self, batch: FedBatch) -> bool:

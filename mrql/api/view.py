@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 
 class View:
-    """A query kept up to date on Spark. Its state lives until `close`, or the end of a `with` block; what a view has
-    committed to a checkpoint outlives both.
+    """A query that is kept up to date on Spark. Its states exist until `close`, or the end of a `with` block; what a
+    view has committed to a checkpoint remains.
 
-    Several threads may use a view: one at a time is at work.
+    Several threads may use a view: it works for one at a time.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class View:
 
     @classmethod
     def open(cls, checkpoint: object, *_: object, **__: object) -> Never:
-        """There is no such thing: a checkpoint has the states of a query and knows it by a digest, and not by its text.
+        """Refused: a checkpoint has the states of a query and a digest of it, but not its text.
 
-        Raises: UserError, which says what opens one.
+        Raises: UserError, which says how to open a checkpoint with `Query.view`.
         """
         hint = f"query.view(spark, checkpoint={str(checkpoint)!r}), with the query that it was made with"
         raise UserError("a checkpoint does not have the text of its query, and so a query opens it", hint=hint)
@@ -80,43 +80,46 @@ class View:
         /,
         *,
         offset: Any = None,
-        deliver: Any = None,  # a function; by its type, `**deltas` of a dict would be taken for one
+        deliver: Any = None,  # a function; if typed as one, it would be incompatible with the values of `**deltas`
         **deltas: Delta | Rows,
     ) -> DataFrame:
-        """Applies a batch; plain rows, a DataFrame of Spark or pandas, or a table of Arrow, are what is inserted, or
-        upserted in a stream with a key; what has the columns of a change feed is changes. Returns how the answer
-        changed, with a column `weight`, or as a change feed, if the view was made with `change_feed`.
+        """Applies a batch, and returns the changes of the answer, with a column `weight`, or as a change feed if the
+        view was created with `change_feed`.
 
-        The changes can be read until the next `apply`, or `close`. A batch that fails leaves the view as it was. With a
-        checkpoint a batch is committed when this returns.
+        Each stream is given a `Delta`, or rows: a DataFrame of Spark or pandas, or a table of Arrow. Rows are inserted,
+        or upserted in a stream with a key; those with the columns of a change feed are changes.
 
-        An `offset` says how far the streams that are named have come: any value of JSON, as the number of a batch. A
-        batch whose offset was applied already changes nothing, and has no changes: a number that is no larger than the
-        last one of its streams, or another value that is the last one. `deliver`, a function of a DataFrame and an int,
-        is given the changes and the number of the batch before this is committed, and takes the batch back by failing.
-        It may be given a batch of one number again, after a crash, and so is to write it over what it has written under
-        that number.
+        The changes of the answer can be read until the next `apply`, or `close`. A batch that fails leaves the view as
+        it was. With a checkpoint, the batch is committed when this returns.
 
-        Raises: UserError when a name or a type does not fit, a row is deleted that is not there, two rows have one key
-            and it is not known which is later, the query has no value for the new data, offsets cannot be compared, or
-            the view is closed. EngineError when a commit fails; then the view is closed, and opened again it says by
-            its offsets whether the batch counts.
+        An `offset`, any JSON value such as the number of the batch, says how far the named streams have come. A batch
+        whose offset was applied already changes nothing, and returns no changes. A number was applied if it is not
+        larger than the last one of its streams, another value if it equals the last one.
+
+        `deliver`, a function of a DataFrame and an int, is called with the changes and the number of the batch before
+        the commit; if it raises, the batch is taken back. After a crash it may be called again with the same number, so
+        it has to overwrite what it wrote under that number.
+
+        Raises: UserError when a name or a type does not fit, a deleted row is not there, two rows have the same key and
+            it is not known which is later, the query has no value for the new data, offsets cannot be compared, or the
+            view is closed. EngineError when a commit fails: the view is closed then, and opened again, its offsets say
+            whether the batch counts.
         """
         return self._apply([*deltas.items()], offset, deliver)
 
     def batch(self, *, offset: Any = None, deliver: Any = None) -> CollectedBatch:
         """A batch of several steps: `with view.batch(offset=7) as batch: batch.apply(…); batch.apply(…)`.
 
-        What the steps give is one `apply` at the end of the block, with its offset and with what it is delivered to;
-        where the block raises nothing is applied. What a stream is given in several steps is added up. Afterwards
-        `batch.changes` is what `apply` returns.
+        The steps are applied together at the end of the block, as by one `apply` with this `offset` and `deliver`; if
+        the block raises, nothing is applied. The changes that a stream is given in several steps are added up. After
+        the block, `batch.changes` is the result of that `apply`.
 
         Raises: UserError and EngineError at the end of the block, as `apply` does.
         """
         return CollectedBatch(self._streams.must_be_changing, lambda given: self._apply(given, offset, deliver))
 
     def _apply(self, given: Given, offset: Any, deliver: Any) -> DataFrame:
-        """Applies what streams are given as one batch."""
+        """Applies the deltas of streams as one batch, unless its offset was applied already."""
         with self._view.lock:
             self._view.require_open()
             frames = self._streams.frames(given)
@@ -127,7 +130,7 @@ class View:
             return self._apply_frames(frames, new, deliver)
 
     def _apply_frames(self, frames: Mapping[str, Frame], new: Mapping[str, Any], deliver: Any) -> DataFrame:
-        """Applies the changes of streams as one batch, with the offsets that are new; whoever calls it holds the lock.
+        """Applies the changes of streams as one batch, with its new offsets. The caller holds the lock.
 
         Raises: UserError, EngineError as `apply`.
         """
@@ -141,13 +144,15 @@ class View:
         feed: str | Callable[[DataFrame], Mapping[str, Delta | Rows]],
         deliver: Callable[[DataFrame, int], object] | None = None,
     ) -> Callable[[DataFrame, int], None]:
-        """What a streaming query is to call with each batch: `df.writeStream.foreachBatch(view.for_each_batch("S"))`.
+        """A function for a streaming query to call with each batch:
+        `df.writeStream.foreachBatch(view.for_each_batch("S"))`.
 
-        Its rows are inserted into a stream, or are made to what `apply` takes by a function. Each batch is applied
-        once, however often Spark calls with it: its offset is that of the streaming query (`queryId`, `batchId`).
+        The rows of a batch are applied to the stream that `feed` names, or are converted by the function `feed` to what
+        `apply` takes, by stream. Each batch is applied once, however often Spark passes it: its offset is that of the
+        streaming query (`queryId`, `batchId`).
 
-        Raises: UserError where the query has no such stream; when it is called, where that is by nothing that streams,
-            by another query than before, or where batches of it are missing.
+        Raises: UserError if the query has no such stream. The returned function raises it when it is called by
+            something else than a streaming query, by another query than before, or after batches that are missing.
         """
         must_be_a_receiver(deliver)
         if not isinstance(feed, str) and not callable(feed):
@@ -166,7 +171,7 @@ class View:
             try:
                 deltas = {feed: df} if isinstance(feed, str) else _by_stream(feed(df))
                 with self._view.lock:
-                    # A batch without rows of a stream is one of the stream, too.
+                    # A stream that this query has fed before gets the offset of the batch even without rows.
                     others = dict.fromkeys(fed_by(query, self._batches.offsets) - deltas.keys(), Delta())
                     self.apply(offset=batch_of_query(query, number), deliver=deliver, **deltas, **others)
             finally:
@@ -184,18 +189,19 @@ class View:
         **streams: DataFrame | FollowedSource,
     ) -> Following:
         """Feeds the view with streaming DataFrames, any that `spark.readStream` makes: each batch of each is applied
-        once, also when the view is opened again and follows the same. What Spark keeps of that is in the checkpoint.
+        once, also when the view is opened again and follows the same ones. Spark's own checkpoints of them are in the
+        checkpoint of the view.
 
-        So it does with tables and logs, `mrql.delta_table`, `mrql.iceberg_table` and `mrql.postgresql_cdc`: the first
-        batch is what such a table is then, those after it what has changed. A batch has what is new in all of those
-        that are followed together. The view keeps up to where each was read.
+        Tables and logs (`mrql.delta_table`, `mrql.iceberg_table` and `mrql.postgresql_cdc`) are followed as well: the
+        first batch has the rows that are in the table then, each later one what has changed. A batch has what is new in
+        all tables and logs that are followed together. The view keeps the offset up to which each was read.
 
-        `trigger` is what `DataStreamWriter.trigger` takes, such as `{"availableNow": True}`; with a `query_name` the
-        streaming queries are called `name-stream`. Where one fails, `Following.awaitTermination` says why.
+        `trigger` is what `DataStreamWriter.trigger` takes, such as `{"availableNow": True}`; with a `query_name`, the
+        streaming queries are called `name-stream`. If one fails, `Following.awaitTermination` raises the error.
 
-        Raises: UserError when a name or a type does not fit, a DataFrame does not stream, a table or a log is not
-            there, or is not what the view was fed with; or the stream is followed already: what is kept of how far a
-            stream has come is of one query. EngineError when a database is not reached.
+        Raises: UserError when a name or a type does not fit, a DataFrame does not stream, a table or a log does not
+            exist, or is not what the view was fed with, or the stream is followed already, as only one query at a time
+            can feed a stream. EngineError when a database cannot be reached.
         """
         if not streams:
             raise UserError("there is nothing to follow", hint="view.follow(S=spark.readStream…)")
@@ -231,7 +237,7 @@ class View:
 
     @property
     def writeStream(self) -> ViewWriter:
-        """What writes the changes of each batch, said in the words of Spark:
+        """A writer for the changes of each batch, with the interface of Spark's `DataStreamWriter`:
         `view.writeStream.foreachBatch(write).trigger(availableNow=True).start(S=df)`."""
         return ViewWriter(self)
 
@@ -242,7 +248,7 @@ class View:
         deliver: Callable[[DataFrame, int], object] | None,
         sources: Mapping[str, FollowedSource],
     ) -> SourceLoop | None:
-        """What is to feed streams with tables and logs, if there are some; it has not begun.
+        """The loop that is to feed streams with tables and logs, not started yet; None if there are no such sources.
 
         Raises: UserError, EngineError as `follow`.
         """
@@ -261,34 +267,34 @@ class View:
         return SourceLoop(feed, pace, take, following.taking, lambda: self._view.is_mine)
 
     def _must_not_be_followed(self, name: str) -> None:
-        """Raises: UserError where a streaming query feeds the stream."""
+        """Raises: UserError if an active query feeds the stream."""
         for following in self._following:
             query = following.queries.get(name)
             if query is not None and query.isActive:
                 hint = "`stop` of what `follow` has returned ends it; a union of two DataFrames is one"
                 raise UserError(f"`{name}` is followed already", hint=hint)
 
-    # --- what there is ------------------------------------------------------------------------
+    # --- the state of the view ----------------------------------------------------------------
 
     @property
     def offsets(self) -> dict[str, Any]:
-        """The last offset of each stream that was given one; with a checkpoint, of those that are committed."""
+        """The last offset of each stream that was given one; with a checkpoint, the last committed one."""
         return deepcopy(self._batches.offsets)
 
     @property
     def batches(self) -> int:
-        """How many batches were applied; with a checkpoint, since there is that."""
+        """The number of batches applied; with a checkpoint, since its creation."""
         return self._batches.count
 
     @property
     def recent(self) -> tuple[AppliedBatch, ...]:
-        """The last batches that were applied here, and how long each took: some dozens at most."""
+        """The last batches that this object has applied, with their durations: some dozens at most."""
         return tuple(self._batches.recent)
 
     @property
     def sizes(self) -> dict[str, StateSize]:
-        """How large what is kept is, in rows and bytes: by the name of the stage, and what a stream may lose again by
-        the name of the stream. Nothing is kept of a view that is closed."""
+        """The sizes of the states in rows and bytes: those of stages by the name of the stage, those of the current
+        rows of a stream with deletions by the name of the stream. A closed view has none."""
         from mrql.runtime.spark.engine import sizes_of
 
         with self._view.lock:
@@ -301,7 +307,7 @@ class View:
         return view_html(self._query.query.span.aligned, self._view.closed, self.recent, self.sizes)
 
     def display(self) -> None:
-        """Shows the view: in a notebook as a picture that each batch draws anew, elsewhere as text, once."""
+        """Shows the view: in a notebook as HTML that is updated after each batch, elsewhere as text, once."""
         self._drawing = drawing_of(self)
 
     def explanation(self) -> str:
@@ -313,7 +319,7 @@ class View:
         print_text(self.explanation())
 
     def answer(self) -> DataFrame:
-        """The answer over all that was applied so far.
+        """The answer over all batches so far.
 
         Raises: UserError when the view is closed.
         """
@@ -322,7 +328,8 @@ class View:
         return rows_alone(self._view.answer(), self._query.type)
 
     def before(self) -> DataFrame:
-        """The answer as it was before the last batch, until the next one: what the changes of that batch were added to.
+        """The answer before the last batch, to which the changes of that batch were added. It can be read until the
+        next batch.
 
         Raises: UserError when there was no batch, or the view is closed.
         """
@@ -332,7 +339,7 @@ class View:
 
     @property
     def residual(self) -> Residual | None:
-        """How far the values of loops may be off of which small changes are kept back; None without such.
+        """How far the values of loops may be off because small changes are held back; None without such loops.
 
         It is computed when it is first read after a batch.
 
@@ -342,13 +349,13 @@ class View:
         return self._view.residual if self._view.plan.has_residual else None
 
     def close(self) -> None:
-        """Frees the state. A view that is closed takes no batch and has no answer any more; with its checkpoint another
-        one goes on. What it follows is stopped, after the batch that is running.
+        """Frees the states. A closed view takes no more batches and has no answer; another view can continue from its
+        checkpoint. The queries that feed it are stopped after the running batch.
 
-        Raises: UserError when it is called by what a batch is delivered to.
+        Raises: UserError when it is called by the `deliver` function of a batch.
         """
         self._batches.must_not_be_delivering("close it when `apply` has returned")
-        with ExitStack() as ending:  # all of it, whatever goes wrong with a part
+        with ExitStack() as ending:  # all of it, even if a part fails
             ending.callback(self._view.close if self._durable is None else self._durable.close)
             for following in self._following:
                 ending.callback(following.stop)
@@ -363,12 +370,12 @@ class View:
 
 
 def _sources(streams: Mapping[str, DataFrame | FollowedSource]) -> dict[str, FollowedSource]:
-    """Those that are tables and logs."""
+    """The streams that are given tables and logs."""
     return {name: given for name, given in streams.items() if isinstance(given, FollowedSource)}
 
 
 def _by_stream(deltas: object) -> Mapping[str, Delta | Rows]:
-    """Raises: UserError where what a function makes of a batch is not told by stream."""
+    """Raises: UserError if the result of a `feed` function is not a mapping by stream."""
     if not isinstance(deltas, Mapping):
         hint = 'return {"orders": rows}, or {"orders": mrql.Delta(…)}'
         raise UserError(f"what is made of a batch is what `apply` takes, by stream, not {kind_of(deltas)}", hint=hint)

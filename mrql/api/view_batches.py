@@ -1,4 +1,4 @@
-"""The batches of a view: how each is applied and delivered, and what is known of those that were."""
+"""The batches of a view: how each is applied and delivered, and a record of those that were applied."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class ViewBatches:
         self.offsets = {} if durable is None else durable.offsets
         """The last offset of each stream that was given one."""
         self.arrived = frozenset() if durable is None else durable.commits.arrived
-        """The streams of which rows have come."""
+        """The streams that have received rows."""
         self.count = 0 if durable is None else durable.commits.next_batch
-        """How many batches were applied; with a checkpoint, since there is that."""
+        """The number of batches applied; with a checkpoint, since its creation."""
         self.recent: deque[AppliedBatch] = deque(maxlen=SHOWN_MAX_BATCHES)
-        """The last ones that were applied here."""
+        """The last batches that were applied by this object."""
 
     def apply(self, frames: Mapping[str, Frame], new: Mapping[str, Any], deliver: Any) -> DataFrame:
-        """Applies the changes of streams as one batch, with the offsets that are new; whoever calls it holds the lock.
-        Returns how the answer changed.
+        """Applies the changes of streams as one batch, with its new offsets, and returns the changes of the answer. The
+        caller holds the lock.
 
         Raises: UserError, EngineError as `View.apply`.
         """
@@ -58,13 +58,13 @@ class ViewBatches:
         return self._as_told(changes, self.count - 1)
 
     def no_changes(self) -> DataFrame:
-        """What `apply` returns where there was nothing to do."""
+        """The result of `apply` for a batch that was applied before: no rows."""
         from mrql.runtime.spark.io.answer_rows import no_changes
 
         return self._as_told(no_changes(self._view.answer()), self.count)
 
     def must_not_be_delivering(self, hint: str) -> None:
-        """Raises: UserError when it is called by what a batch is delivered to, which does not count yet."""
+        """Raises: UserError when it is called by the `deliver` function of a batch, which is not applied yet."""
         if self._is_delivering and self._view.is_mine:
             raise UserError("the view is at a batch", hint=hint)
 
@@ -81,7 +81,7 @@ class ViewBatches:
         return put
 
     def _as_told(self, changes: DataFrame, number: int) -> DataFrame:
-        """The changes of a batch as whoever uses the view has them."""
+        """The changes of a batch in the form that the user of the view has chosen."""
         from mrql.runtime.spark.io.answer_rows import change_feed, rows_alone
 
         if self._change_feed:

@@ -36,7 +36,7 @@ def check(
 ) -> None:
     """Parse and type a query file, and say what its expressions are."""
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
-    # Otherwise it does not matter here how a query is kept up to date.
+    # Otherwise the plan of a query does not matter here.
     if strict or strategy is not LoopStrategy.AUTO:
         plans = [plan_of(program, query, strategy, threshold, trusted=trusted) for query in program.queries]
         must_be_incremental(*(plans if strict else ()))

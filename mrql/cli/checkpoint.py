@@ -82,7 +82,7 @@ def compact_command(directory: Path, master: str | None) -> None:
 def release_command(directory: Path, address: str | None) -> None:
     """Drop the replication slots of a stream that is not to go on, so that the server need not keep its log."""
     if not slot_notes(directory):
-        committed(directory)  # an error where this is no checkpoint
+        committed(directory)  # an error if this is not a checkpoint
         say("the stream has no replication slot")
         return
     with contextlib.closing(Lock.of(directory)):
@@ -93,7 +93,7 @@ def release_command(directory: Path, address: str | None) -> None:
 
 @contextlib.contextmanager
 def _taken(directory: Path) -> Iterator[tuple[Store, Manifest]]:
-    """A checkpoint, held as a stream holds its own, and what is committed; nothing is written to what is none."""
+    """A checkpoint, locked as by a stream, and its last manifest. Nothing is written to a directory without commits."""
     committed(directory)
     with contextlib.closing(Store.open(directory)) as store:
         yield store, committed(directory)
@@ -116,11 +116,11 @@ def _runs(manifest: Manifest) -> int:
     return sum(1 for _ in manifest.runs())
 
 
-# --- what is shown ------------------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------
 
 
 def lines(manifest: Manifest, root: Path) -> list[str]:
-    """A manifest for people."""
+    """A manifest as text, for people."""
     versions = ", ".join(f"{name} {number}" for name, number in sorted(manifest.versions.items()))
     shown = [
         f"batch {manifest.batch}, commit {manifest.commit}",
@@ -140,7 +140,7 @@ def lines(manifest: Manifest, root: Path) -> list[str]:
 
 
 def _files(source: SavedSource, root: Path) -> dict[str, Seen]:
-    """All files that were read of a source."""
+    """All files of a source that were read."""
     return {file: seen for directory in source.directories for file, seen in files_read(root, directory).items()}
 
 
@@ -165,7 +165,7 @@ def _size(runs: tuple[SavedRun, ...]) -> str:
 
 
 def document(manifest: Manifest, root: Path, slots: Sequence[SlotNote] = ()) -> dict[str, Any]:
-    """A manifest for programs."""
+    """A manifest as JSON, for programs."""
     tables = [
         {
             "state": state.name,

@@ -27,13 +27,13 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part
 
 @attrs.frozen
 class Common:
-    """The options that all commands share, and those of what evaluates."""
+    """The options of all commands over a query file, and those of commands that evaluate a query."""
 
     data: Path
     format: str
     max_steps: int
     may_import: bool
-    """Whether a query file may name code in Python."""
+    """Whether a query file may name Python code."""
     engine: str = "spark"
     master: str | None = None
     conf: Mapping[str, str] = attrs.Factory(dict)
@@ -50,12 +50,12 @@ class Common:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings of Spark that are asked for."""
+        """The requested settings of Spark."""
         return {**memory_settings(self.memory), **self.conf}
 
 
 def query_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Adds the options of all commands over a query, and hands them to the command as one argument."""
+    """Adds the options of all commands over a query file, and passes them to the command as the argument `common`."""
 
     @click.option(
         "--data",
@@ -92,7 +92,7 @@ def query_options(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def common_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Adds those options, and the ones of what evaluates a query."""
+    """Adds the same options, and those of commands that evaluate a query."""
 
     @click.option(
         "--engine",

@@ -22,12 +22,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 INTERRUPTED = 130
-"""The exit code of what Ctrl-C has cut off, as shells have it."""
+"""The exit code after Ctrl-C, as shells define it."""
 
 
 def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Errors of the package and of files end a command with their message and exit code; others are faults, and show
-    as such. When nobody reads its output any more, a command ends in silence."""
+    """Makes errors of the package and of files end a command with their message and exit code; other exceptions are
+    bugs, and keep their traceback. A command whose output is not read any more ends silently."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -36,7 +36,7 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
         except MrqlError as error:
             _fail(error)
         except BrokenPipeError:
-            # What is still in the buffer would be tried again, and fail, when Python ends.
+            # Otherwise Python would try to write the rest of the buffer when it ends, and fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         except OSError as error:
@@ -77,7 +77,7 @@ def _fail(error: MrqlError) -> NoReturn:
 
 
 def _about_arguments(error: MrqlError) -> MrqlError:
-    """An error at `args[i]`, of which too few were given, says where they are given."""
+    """Adds a hint to an error at `args[i]`, for which too few arguments were given: where they are written."""
     match error:
         case UserError(hint=None, span=Span() as span) if re.fullmatch(r"args\[\d+\]", span.text):
             ctx = click.get_current_context(silent=True)

@@ -1,4 +1,4 @@
-"""`mrql explain FILE`: what is kept of a query, what a batch costs, and how it came to that."""
+"""`mrql explain FILE`: what is kept of a query, what a batch costs, and how its plan was derived."""
 
 from __future__ import annotations
 

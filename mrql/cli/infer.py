@@ -42,12 +42,12 @@ SUFFIXES = {
     ".parquet": "parquet",
     ".orc": "orc",
 }
-"""The formats of files by how their names end."""
+"""The formats of files, by the suffix of their names."""
 DELIMITERS = {".tbl": "|", ".tsv": "\t"}
 OTHERS = (";", "\t", "|", ",")
-"""What else is usual between fields."""
+"""Delimiters that are tried if the usual one does not fit."""
 LOOKED_AT_MAX_RECORDS = 20
-"""So many records say what stands between their fields."""
+"""The number of records from which the delimiter is inferred."""
 INFERRED = [name for name, format in FORMATS.items() if format.infer is not None]
 
 
@@ -114,7 +114,7 @@ def infer(
     between = _delimiter(partial(described, files[0]), files[0], delimiter, locale, quote) if is_csv else ","
     specs = [described(file, between) for file in files]
     found = reduce(lambda a, b: _of_both(specs[0], a, b), map(_row_type, specs))
-    # Of an object without fields nothing is known, and no query file can have such a type.
+    # The type of an object without fields says nothing, and cannot be written in a query file.
     row = with_any_for(ty.RecordType(()), found)
     if name == "json" and not multiline and isinstance(row, ty.ListType):
         say("each line is an array; --multiline reads files that are one document each", err=True)
@@ -131,7 +131,7 @@ def infer(
 def _row_type(spec: SourceSpec) -> Type:
     """The type of the rows of a source.
 
-    Raises: UserError where there is none to be found; its hint is of this command.
+    Raises: UserError if none is found, with a hint for this command.
     """
     try:
         return row_type(spec)
@@ -140,16 +140,15 @@ def _row_type(spec: SourceSpec) -> Type:
 
 
 def _of_options(hint: str | None) -> str | None:
-    """What a hint says of the arguments of a source, as it is said of this command; nothing of what this one finds."""
+    """A hint about options of a source, as one about options of this command; None for one about the type of rows."""
     if hint is None or "type(<" in hint:
         return None
     return re.sub(r"`?\b(header|multiline)\b`?", r"`--\1`", hint, count=1)
 
 
 def _say_what_is_malformed(query: str, most: int) -> None:
-    """Says which of the first rows is malformed for the source that is printed: other records have other columns, say.
-
-    It is not in the type, since that would be one of texts, or of anything, for all rows.
+    """Reports the first malformed row among the first rows, as read by the printed source: for instance a record with
+    another number of columns. The type does not cover such rows, or it would be string or `any` for all of them.
     """
     (spec,) = compile_over_files(query, may_import=False).sources.values()
     found: list[Malformed] = []
@@ -166,13 +165,13 @@ def _as_here(error: UserError) -> UserError:
 
 
 Options = dict[str, tuple[str, ...]]
-"""The options of a source, with their texts."""
+"""The options of a source, with their arguments."""
 
 
 def _format_of(files: Sequence[Path], called: str | None) -> str:
-    """The format that is named, or that of all files by their names.
+    """The format given as an option, or that of all files according to their names.
 
-    Raises: UsageError where the first one does not say, or another says something else.
+    Raises: UsageError if the name of the first file gives no format, or that of another file gives another one.
     """
     name = called or SUFFIXES.get(_ending(files[0]))
     if name is None:
@@ -183,7 +182,7 @@ def _format_of(files: Sequence[Path], called: str | None) -> str:
 
 
 def _must_take(format: Format, options: Iterable[str], delimiter: str | None) -> None:
-    """Raises: UsageError at an option that the format does not have."""
+    """Raises: UsageError for an option that the format does not have."""
     if not isinstance(format.rows, Columns):
         if delimiter is not None:
             raise click.UsageError("--delimiter is for csv")
@@ -198,9 +197,9 @@ def _must_take(format: Format, options: Iterable[str], delimiter: str | None) ->
 def _delimiter(
     described: Callable[[str], SourceSpec], file: Path, given: str | None, locale: str | None, quote: str | None
 ) -> str:
-    """What stands between the fields of csv: as it is given, or as it looks.
+    """The delimiter of csv files: the given one, or the one inferred from the first file.
 
-    Raises: UsageError where nothing can stand apart by that.
+    Raises: UsageError if it cannot be a delimiter.
     """
     between = DELIMITERS.get(_ending(file), ",") if given is None else given
     try:
@@ -214,7 +213,7 @@ def _delimiter(
 
 
 def _written(spec: SourceSpec, options: Options) -> str:
-    """A source as a query file has it."""
+    """A source as it is written in a query file."""
     is_csv = isinstance(spec.format.rows, Columns)
     arguments = [_quoted(spec.path), *([_quoted(spec.delimiter)] if is_csv else []), "type(row)"]
     for option, texts in options.items():
@@ -223,16 +222,16 @@ def _written(spec: SourceSpec, options: Options) -> str:
 
 
 def _lacks_columns(spec: SourceSpec) -> bool:
-    """Whether a file is only read where it may be without some of the columns."""
+    """Whether some file can only be read if columns may be missing."""
     lenient = attrs.evolve(spec, missing_columns=True)
     return any(check_file(spec, file) is not None and check_file(lenient, file) is None for file in list_files(spec))
 
 
 def _other_delimiter(described: Callable[[str], SourceSpec], usual: str, locale: str | None) -> str | None:
-    """What stands between the fields of csv where it is not what is usual: each of the first records has as many
-    fields, and several, with it and not with the other, or that may be part of a number in some locale.
+    """The delimiter of a csv file if it is not the usual one: with it, the first records have several fields, and all
+    the same number. The usual delimiter comes first, except with a locale, where it may be part of a number.
 
-    Where fields are in quotes, those are looked at first that have nothing outside of quotes but the delimiter.
+    Delimiters with which each field that begins with a quote is in quotes as a whole are preferred.
     """
     for is_clean in (True, False):
         if locale is None and _divides(described(usual), is_clean=is_clean):
@@ -245,7 +244,7 @@ def _other_delimiter(described: Callable[[str], SourceSpec], usual: str, locale:
 
 
 def _can_be(described: Callable[[str], SourceSpec], delimiter: str) -> bool:
-    """Whether fields may stand apart by that, beside the signs that options name."""
+    """Whether a delimiter is allowed together with the characters that the options name."""
     try:
         described(delimiter)
     except UserError:
@@ -254,7 +253,8 @@ def _can_be(described: Callable[[str], SourceSpec], delimiter: str) -> bool:
 
 
 def _divides(spec: SourceSpec, *, is_clean: bool) -> bool:
-    """Whether the first records of a source have several fields, all as many, and quotes around whole fields alone."""
+    """Whether the first records of a source have several fields, and all the same number. With `is_clean`, each field
+    that begins with a quote must also be in quotes as a whole."""
     files = list_files(spec)
     found = [*islice(all_records(spec, files[0]), LOOKED_AT_MAX_RECORDS)] if files else []
     counts = {len(fields) for _, _, fields, _ in found}
@@ -267,7 +267,7 @@ def _divides(spec: SourceSpec, *, is_clean: bool) -> bool:
 
 
 def _must_be_alike(files: Sequence[Path], name: str) -> None:
-    """Raises: UsageError where a file is of another format than the first, by its name."""
+    """Raises: UsageError if the name of a file gives another format than that of the first."""
     for file in files:
         other = SUFFIXES.get(_ending(file), name)
         if other != name:
@@ -279,17 +279,17 @@ def _quoted(text: str) -> str:
 
 
 def _ending(file: Path) -> str:
-    """How the name of a file, or of the first one in a directory, ends, without that of its compression."""
+    """The suffix of a file, or of the first file in a directory, without the suffix of its compression."""
     inside = (found for found in file.rglob("*") if found.is_file() and not found.name.startswith((".", "_")))
     named = min(inside, default=file) if file.is_dir() else file
     return (named.with_suffix("") if named.suffix in UNPACKED else named).suffix
 
 
 def _of_both(spec: SourceSpec, a: Type, b: Type) -> Type:
-    """The type of rows of one file or another: of JSON all fields, of others the columns that both have.
+    """The common type of the rows of two files: for JSON with all fields, for others with the columns that both have.
 
-    Raises: UserError where a column has types of which none holds the other, the files have no column in common, or
-        columns have no names and are not as many.
+    Raises: UserError if a column has two types without a common one, the files have no column in common, or csv files
+        without names of columns have different numbers of them.
     """
     if not isinstance(a, ty.RecordType) or not isinstance(b, ty.RecordType) or spec.format.name == "json":
         return joined_types(a, b)

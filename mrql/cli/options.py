@@ -1,4 +1,4 @@
-"""What commands have in common: what becomes of malformed rows, how loops are kept up to date, what Spark may take."""
+"""Options that several commands have: for malformed rows, for loops, and for the resources of Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class MadeDirectory(click.Path):
-    """A directory that a command makes where there is none. What begins as an address does is refused."""
+    """A directory that a command creates if it does not exist. A value that begins like an address is refused."""
 
     def __init__(self) -> None:
         super().__init__(file_okay=False, path_type=Path)
@@ -35,7 +35,7 @@ class MadeDirectory(click.Path):
 
 
 def malformed_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Adds the options for malformed rows, and hands over the directory that they are kept in, or None."""
+    """Adds the options for malformed rows, and passes on the directory in which these are kept, or None."""
 
     @click.option(
         "--malformed",
@@ -57,9 +57,9 @@ def malformed_options(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def opened(directory: Path | None) -> Quarantine | None:
-    """The quarantine in a directory, if malformed rows are to be kept.
+    """The quarantine in a directory; None if there is no directory for malformed rows.
 
-    Raises: UserError where something is in the directory.
+    Raises: UserError if the directory is not empty.
     """
     return None if directory is None else Quarantine.new(directory)
 
@@ -78,7 +78,7 @@ LOOP = click.option(
 
 
 class FiniteRange(click.FloatRange):
-    """Numbers of a range, without those that are none and those without end."""
+    """The finite numbers of a range, without NaN."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number: float = super().convert(value, param, ctx)
@@ -88,7 +88,7 @@ class FiniteRange(click.FloatRange):
 
 
 def loop_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Adds the options for loops, and hands over the way and the threshold, None where none is given."""
+    """Adds the options for loops, and passes on the strategy, and the threshold or None."""
 
     @LOOP
     @click.option(
@@ -112,14 +112,14 @@ def loop_options(command: Callable[..., R]) -> Callable[..., R]:
     return wrapped
 
 
-# --- what Spark may take ------------------------------------------------------------------------
+# --- resources of Spark -------------------------------------------------------------------------
 
 DRIVER_MIN_MEGABYTES = 512
-"""With so many megabytes Spark starts; it refuses to with some less."""
+"""The minimum of `--memory` in megabytes; Spark refuses to start with somewhat less."""
 
 
 def _memory(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """A size of memory, as Java has it."""
+    """A size of memory in the notation of Java."""
     if text is None:
         return None
     found = re.fullmatch(r"(\d+)([mg])b?", text.lower())
@@ -132,12 +132,12 @@ def _memory(ctx: click.Context, param: click.Parameter, text: str | None) -> str
 
 
 def megabytes(size: str) -> int:
-    """How many megabytes a size is."""
+    """A size in megabytes."""
     return int(size[:-1]) * (1024 if size.endswith("g") else 1)
 
 
 def memory_settings(size: str | None) -> dict[str, str]:
-    """The settings of Spark for so much memory."""
+    """The settings of Spark for a size of memory."""
     return {} if size is None else {"spark.driver.memory": size, "spark.executor.memory": size}
 
 

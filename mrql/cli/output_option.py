@@ -1,4 +1,4 @@
-"""Places that `--output` names."""
+"""The places of answers given by `--output`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mrql.runtime.sinks.places import Place, place_at
 def places(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[Place, ...]:
     """The places that a command line names.
 
-    Raises: click.BadParameter where a text names none, or two name the same.
+    Raises: click.BadParameter if a value names no place, or two values name the same.
     """
     found: dict[str, Place] = {}
     for value in values:

@@ -1,4 +1,4 @@
-"""The program of a query file, and how its expressions are kept up to date."""
+"""The program of a query file, and the plans of its expressions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def load(
     file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = LOOP_MAX_STEPS, *, may_import: bool = True
 ) -> Program:
-    """The typed program of a file, and of the arguments that it is run with."""
+    """The typed program of a file, for the given arguments."""
     return compile_over_files(text_of(file), str(file), base, args, max_steps, may_import=may_import)
 
 
@@ -45,8 +45,8 @@ def planned(
     may_import: bool = True,
     versions: Mapping[str, int] | None = None,
 ) -> Callable[[FoundRows], Planned]:
-    """What makes the streaming query of a file, as it is now, and its plan, with the types of rows that were found. The
-    `versions` of static tables with a log may be known; they stay what they are the first time."""
+    """A function from the inferred types of rows to the program of a file, its streaming query and its plan. The file
+    is read once. `versions` has the known versions of static tables with a log; others are fixed by the first call."""
     text, known = text_of(file), dict(versions or {})
 
     def typed(rows: FoundRows) -> Planned:
@@ -64,7 +64,10 @@ def planned(
 
 
 def streaming_queries(program: Program, file: Path) -> list[CompiledExpression]:
-    """The expressions of a program that read a stream; there must be one."""
+    """The expressions of a program that read a stream.
+
+    Raises: UserError if there is none.
+    """
     streaming = [q for q in program.queries if stream_names(q.term)]
     if not streaming:
         raise UserError(f"{file} has no expression that reads a stream", hint='stream(csv, "directory", …) makes one')
@@ -72,7 +75,10 @@ def streaming_queries(program: Program, file: Path) -> list[CompiledExpression]:
 
 
 def streaming_query(program: Program, file: Path) -> CompiledExpression:
-    """The one expression of a program that reads a stream."""
+    """The one expression of a program that reads a stream.
+
+    Raises: UserError if there is none, or a second one.
+    """
     streaming = streaming_queries(program, file)
     if len(streaming) > 1:
         hint = "one answer may have both: `(first, second)`, or `<A: first, B: second>`"
@@ -89,12 +95,12 @@ def plan_of(
     rewritable: bool = False,
     trusted: bool = False,
 ) -> Plan:
-    """How a query of a program is kept up to date (`plan_options`)."""
+    """The plan of a query of a program, with the `plan_options` of that."""
     options = plan_options(program, strategy, threshold, rewritable=rewritable, trusted=trusted)
     return plan_query(query.term, options).plan
 
 
 def must_be_incremental(*plans: Plan) -> None:
-    """Refuses plans with a part that each batch computes again from a whole state."""
+    """Raises: UserError for a plan with a part that each batch computes again from a whole state."""
     for plan in plans:
         require_incremental(plan)

@@ -1,4 +1,4 @@
-"""In which encoding a command reads and writes text."""
+"""The encoding in which a command reads and writes text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 
 
 def speak_utf8() -> None:
-    """What is piped in or out is UTF-8, as files are, whatever the locale says; a terminal of another encoding shows
-    what it has no sign for by its number."""
+    """Sets the standard streams to UTF-8, like files, whatever the locale is. A terminal keeps its encoding, and shows
+    characters outside of it as escapes."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if not isinstance(stream, io.TextIOWrapper) or codecs.lookup(stream.encoding).name == "utf-8":
             continue

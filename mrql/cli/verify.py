@@ -1,4 +1,4 @@
-"""`mrql verify FILE`: the query's own data replayed in random batches, and compared with the batch answer."""
+"""`mrql verify FILE`: replays the data of a query in random batches, and compares with the batch answer."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def verify_expression(
     *,
     as_json: bool,
 ) -> bool:
-    """Verifies an expression over the data of its sources, in each scenario until one goes wrong; whether none does.
-    Deletions of the streams that are `trusted` are not looked up.
+    """Verifies an expression over the data of its sources, in each scenario until one fails; returns whether none does.
+    Deletions of `trusted` streams are not looked up.
 
     Raises: UserError when a row is malformed, or the query has no value for the data.
     """
@@ -125,7 +125,7 @@ def verify_expression(
 
 
 def _rows(spec: SourceSpec) -> list[Value]:
-    """The rows to make histories of: where rows replace each other, all that have come."""
+    """The rows for the histories: for a source with a key, all rows that were inserted, also those replaced since."""
     return [*read_source(spec)] if spec.key is None else [*read_arrived(spec)]
 
 

@@ -1,10 +1,10 @@
-"""Data for the queries in this directory: rows at first, and then batches of changes to them.
+"""Data for the queries in this directory: initial rows, and then batches of changes to them.
 
     python -m queries.loops.generate rmat DIR --nodes 1000 --edges 10000 --batches 10 --changes 100
     mrql stream queries/loops/pagerank.mrql --data DIR --once --max-files 1 --output OUT
 
-A batch is one file of a stream that is tagged: `+` and a row that comes, `-` and a row that goes. Rows that go are some
-of those that are there, and may come back later; no row is there twice. The same seed gives the same files.
+A batch is one file of a tagged stream: `+` and an inserted row, or `-` and a deleted row. Deleted rows are chosen from
+those that are present, and may be inserted again later; no row is present twice. The same seed gives the same files.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 import click
 
 Row = tuple[float, ...]
-"""What stands in a line: numbers, those with a fraction as floats."""
+"""The numbers in a line; those with a fraction are floats."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows that come and those that go."""
+    """The rows that are inserted, and those that are deleted."""
 
     inserted: list[Row]
     deleted: list[Row]
@@ -33,9 +33,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class Size:
-    """How many rows there are at first, how many batches follow, and how much each of them changes.
+    """The number of initial rows, the number of batches that follow, and the number of changes in each.
 
-    Of the changes of a batch the share `deleted` are rows that go; all others come.
+    The share `deleted` of the changes of a batch are deletions, the others insertions.
     """
 
     initial: int
@@ -50,13 +50,13 @@ Rows = Callable[[random.Random], Iterator[Row]]
 """An endless supply of rows; a row may be in it more than once."""
 
 QUADRANTS = (0.30, 0.25, 0.25, 0.20)
-"""How likely an edge lies in each quarter of the adjacency matrix: a, b, c, d of [MRQL] §13."""
+"""The probability that an edge lies in each quarter of the adjacency matrix: a, b, c, d of [MRQL] §13."""
 LEVELS = 4
-"""So many times a matrix is cut into quarters with one random choice."""
+"""The number of times that one random choice divides the matrix into quarters."""
 
 
 def rmat(nodes: int, quadrants: tuple[float, float, float, float] = QUADRANTS) -> Rows:
-    """Edges of an R-MAT graph, each chosen quarter by quarter of the adjacency matrix: few nodes have many of them.
+    """Edges of an R-MAT graph, each chosen quarter by quarter in the adjacency matrix: a few nodes have many edges.
 
     *Source*: [MRQL] §13; Chakrabarti, Zhan and Faloutsos, *R-MAT: A Recursive Model for Graph Mining*, SDM 2004.
     """
@@ -66,7 +66,7 @@ def rmat(nodes: int, quadrants: tuple[float, float, float, float] = QUADRANTS) -
         weights = [weight * quadrant for weight in weights for quadrant in quadrants]
     cumulated = list(itertools.accumulate(weights))
     choices = -(-max(nodes - 1, 1).bit_length() // LEVELS)
-    # What the last choice cuts too fine is put together again.
+    # The last choice may divide too finely; this is undone by a shift.
     too_fine = choices * LEVELS - max(nodes - 1, 1).bit_length()
 
     def rows(rng: random.Random) -> Iterator[Row]:
@@ -106,7 +106,7 @@ CHAIN = 10
 
 
 def chains(nodes: int) -> Rows:
-    """Chains of ten nodes each, of which three in ten lead on to a node of another."""
+    """Chains of ten nodes each; about three in ten chains lead on to a random node."""
 
     def rows(rng: random.Random) -> Iterator[Row]:
         edges = [(node, node + 1) for node in range(nodes - 1) if node % CHAIN != CHAIN - 1]
@@ -119,7 +119,7 @@ def chains(nodes: int) -> Rows:
 
 
 def dependencies(packages: int) -> Rows:
-    """Packages, each of which depends on two of those that were there before it; most lead to hundreds of others."""
+    """Packages, each of which depends on up to two packages before it; most lead to hundreds of others."""
 
     def rows(rng: random.Random) -> Iterator[Row]:
         edges = sorted({(package, rng.randrange(package)) for package in range(1, packages) for _ in range(2)})
@@ -133,7 +133,7 @@ BOOKS = 10
 
 
 def ratings(readers: int) -> Rows:
-    """What readers say of ten books, of two kinds: each reader likes one of the kinds."""
+    """Ratings of ten books by readers. There are two kinds of books, and each reader likes one of them."""
 
     def rows(rng: random.Random) -> Iterator[Row]:
         said = [
@@ -162,13 +162,13 @@ def elements(height: int, width: int) -> Rows:
 # --- batches ------------------------------------------------------------------------------------
 
 MISSES = 100_000
-"""So many rows that are there already, one after the other, mean that there are no others."""
+"""After this number of consecutive rows that are present already, there are taken to be no others."""
 
 
 def history(rows: Rows, size: Size, seed: int) -> Iterator[Batch]:
-    """The first rows, and then the batches.
+    """The initial rows as a batch, and then the other batches.
 
-    Raises: ValueError when there are not as many different rows as there should be.
+    Raises: ValueError when there are not enough different rows.
     """
     rng = random.Random(seed)
     supply = rows(rng)
@@ -197,7 +197,7 @@ def history(rows: Rows, size: Size, seed: int) -> Iterator[Batch]:
         count, fewer = (size.changes, round(size.changes * size.deleted)) if number else (size.initial, 0)
         deleted = going(fewer)
         inserted = coming(count - fewer)
-        # What goes does not come back in the same batch.
+        # A deleted row is not inserted again in the same batch.
         known.difference_update(deleted)
         present += inserted
         yield Batch(inserted, deleted)
@@ -231,7 +231,7 @@ Command = Callable[..., None]
 
 
 def changing(name: str, initial: str, default: int) -> Callable[[Command], click.Command]:
-    """A command that writes rows and batches of changes to them; the option `initial` says how many rows."""
+    """Decorates a command that writes rows and batches of changes; the option `initial` sets the number of rows."""
     what = f"{initial.capitalize()} at first."
     options = [
         click.argument("directory", type=click.Path(file_okay=False, path_type=Path)),

@@ -1,16 +1,16 @@
-"""Data like that of TPC-H for the queries in this directory, with rows that come and go.
+"""Data like that of TPC-H for the queries in this directory, with insertions and deletions.
 
     python queries/tpch/generate.py DIR --orders 1000 --seed 7
     mrql run queries/tpch/q03.mrql --data DIR
     mrql stream queries/tpch/q03.mrql --data DIR --once --max-files 6
 
-The tables have the names and the columns of TPC-H, a row a line, the fields separated by `|`. The values are a few of
-TPC-H's, those that the queries ask for among them, so that a few hundred orders give every query an answer.
+The tables have the names and the columns of TPC-H, one row per line, with fields separated by `|`. The values are a few
+of TPC-H's, including those that the queries ask for, so that a few hundred orders give every query an answer.
 
-Each table but `nation` and `region` is a directory of files, one for each batch that brings rows of it, and has a
-second directory, `orders-deleted` beside `orders`, for the rows that a batch takes away. Customers, parts and suppliers
-come in all batches, some after the orders that name them, and so do some of an order's line items after the order.
-Orders are taken away with their line items, rows of all tables also alone, and about half of them come back.
+Each table but `nation` and `region` is a directory of files, one for each batch that inserts rows into it, and has a
+second directory for deleted rows, such as `orders-deleted` beside `orders`. Customers, parts and suppliers are inserted
+in all batches, some after the orders that refer to them, and some line items after their order. Orders are deleted with
+their line items, rows of all tables also alone, and about half of the deleted rows are inserted again.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 """The columns of each table, in the order of TPC-H."""
 
 STATIC = ("region", "nation")
-"""The tables that no batch changes: files, not directories of files."""
+"""The tables that no batch changes: a directory with one file each."""
 TABLES = tuple(table for table in COLUMNS if table not in STATIC)
-"""The tables whose rows come and go."""
+"""The tables with insertions and deletions."""
 
 REGIONS = ("AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST")
 NATIONS = {
@@ -64,7 +64,7 @@ NATIONS = {
     8: ("INDIA", "ASIA"),
     20: ("SAUDI ARABIA", "MIDDLE EAST"),
 }
-"""A name and a region by the key that each has in TPC-H."""
+"""The name and the region of nations, by their key in TPC-H."""
 SEGMENTS = ("BUILDING", "FURNITURE", "MACHINERY")
 BRANDS = ("Brand#12", "Brand#23", "Brand#34", "Brand#45")
 CONTAINERS = ("SM BOX", "MED BOX", "LG PKG")
@@ -84,21 +84,21 @@ REMARKS = (
 OF_SUPPLIERS = ("no remarks", "quick", "friendly", "careful", "Customer after customer: Complaints")
 
 FIRST_DAY, DAYS = date(1993, 7, 1), 1000
-"""Orders are placed on one of so many days,"""
+"""The first day of orders, and the number of days on which they are placed."""
 LAST_DAYS, LATER = date(1998, 7, 1), 0.05
-"""and some of them in the month that begins then."""
+"""The first of thirty later days, and the share of the orders that are placed on these instead."""
 TODAY = date(1995, 6, 17)
-"""What is received by this day may have been returned, and what ships after it is still open."""
+"""Items received by this day are marked as returned or accepted; items shipped after it are still open."""
 LARGE = 0.07
-"""How many orders are of seven items in great quantities."""
+"""The share of orders with seven items in large quantities."""
 
 
-# --- what there is ------------------------------------------------------------------------------
+# --- rows ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many rows there are of each table, as a rule: those of TPC-H, but no fewer than a few."""
+    """The numbers of rows of the tables: in about the proportions of TPC-H, but not below a minimum."""
 
     orders: int
 
@@ -121,7 +121,7 @@ def regions() -> list[Row]:
 
 
 def nations() -> list[Row]:
-    """The nations of the regions."""
+    """The nations, with the keys of their regions."""
     return [(key, name, REGIONS.index(region), REMARKS[0]) for key, (name, region) in NATIONS.items()]
 
 
@@ -141,7 +141,7 @@ def _suppliers(rng: random.Random, count: int) -> list[Row]:
 
 
 def _nation(key: int) -> int:
-    """Nations take turns, so that few suppliers are of all nations."""
+    """The nation of a key. Nations take turns, so that even a few suppliers cover all of them."""
     return tuple(NATIONS)[key % len(NATIONS)]
 
 
@@ -209,7 +209,7 @@ def _order(rng: random.Random, key: int, sizes: Sizes, parts: Sequence[Row]) -> 
     items = tuple(_item(rng, key, number, day, sizes, parts, large) for number in range(1, count + 1))
     total = round(sum(_number(row[5]) * (1 - _number(row[6])) * (1 + _number(row[7])) for row in items), 2)
     states = {str(row[9]) for row in items}
-    # A third of the customers never orders anything.
+    # A third of the customers never place an order.
     buyer = rng.randrange(sizes.customers * 2 // 3) * 3 // 2 + 1
     row = (
         key,
@@ -265,12 +265,12 @@ def _number(value: int | float | str) -> float:
     return float(value)
 
 
-# --- how it comes and goes ----------------------------------------------------------------------
+# --- batches ------------------------------------------------------------------------------------
 
 
 @dataclass
 class Batch:
-    """The rows that a batch brings and those that it takes away, by table."""
+    """The rows that a batch inserts and deletes, by table."""
 
     inserted: dict[str, list[Row]] = field(default_factory=dict)
     deleted: dict[str, list[Row]] = field(default_factory=dict)
@@ -283,15 +283,15 @@ class Batch:
 
 
 LATE = 0.1
-"""How many line items come a batch later than their order."""
+"""The share of line items that are inserted a batch later than their order."""
 LEAVING = {"supplier": 0.06, "part": 0.06, "partsupp": 0.04, "customer": 0.06, "orders": 0.06, "lineitem": 0.02}
-"""How many of the rows that are there a batch takes away; line items also leave with their orders."""
+"""The share of the present rows that a batch deletes; line items are also deleted with their orders."""
 RETURNING = 0.5
-"""How many of those that a batch takes away come back with the next."""
+"""The share of the deleted rows that the next batch inserts again."""
 
 
 def history(orders: int, seed: int, batches: int = 10) -> list[Batch]:
-    """The batches in which the data arrive. The same arguments give the same rows."""
+    """The batches of the data. The same arguments give the same rows."""
     rng = random.Random(f"tpch {orders} {seed} {batches}")
     sizes = Sizes(orders)
     parts = _parts(rng, sizes.parts)
@@ -307,14 +307,14 @@ def history(orders: int, seed: int, batches: int = 10) -> list[Batch]:
 
 
 def _spread(rng: random.Random, batches: Sequence[Batch], table: str, rows: Iterable[Row]) -> None:
-    """About half of the rows come first, the others at any time."""
+    """Inserts about half of the rows in the first batch, the others in random batches."""
     for row in rows:
         batch = batches[0] if rng.random() < 0.5 else rng.choice(batches)
         batch.insert(table, [row])
 
 
 def _place_orders(rng: random.Random, batches: Sequence[Batch], orders: Sequence[Order]) -> None:
-    """Every batch has its share of the orders; some line items are late."""
+    """Inserts an equal share of the orders in each batch; some line items follow a batch later."""
     last = len(batches) - 1
     for n, order in enumerate(orders):
         now = n * len(batches) // len(orders)
@@ -324,7 +324,7 @@ def _place_orders(rng: random.Random, batches: Sequence[Batch], orders: Sequence
 
 
 def _take_away(rng: random.Random, batches: Sequence[Batch]) -> None:
-    """Takes rows away in all batches, those that the same batch has brought included, and brings some of them back."""
+    """Deletes rows in all batches, also rows inserted by the same batch, and inserts some of them again in the next."""
     held: dict[str, dict[Row, None]] = {table: {} for table in TABLES}
     returning: dict[str, list[Row]] = {}
     for batch in batches:
@@ -340,7 +340,7 @@ def _take_away(rng: random.Random, batches: Sequence[Batch]) -> None:
 
 
 def _leaving(rng: random.Random, held: Mapping[str, dict[Row, None]]) -> dict[str, list[Row]]:
-    """Rows by chance, and the line items of the orders among them."""
+    """Random rows to delete, with all line items of the orders among them."""
     leaving = {table: [row for row in rows if rng.random() < LEAVING[table]] for table, rows in held.items()}
     orders = {row[0] for row in leaving["orders"]}
     chosen = set(leaving["lineitem"])
