@@ -18,7 +18,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -93,6 +94,16 @@ def stream(server: Server, home: Path, engine: str, memory: str) -> subprocess.P
     return subprocess.Popen([*command, "--checkpoint", str(home / "state"), "--output", str(home / "out")])
 
 
+@contextmanager
+def running(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process, which is killed at the end of the block if it is still running."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def offsets(home: Path) -> tuple[int, int] | None:
     """The last committed batch, and the position up to which it has read the logs of all tables; None without one."""
     try:
@@ -149,26 +160,26 @@ def measure(server: Server, home: Path, scale: int, rate: int, seconds: int, eng
     log = Log(server)
     log.start()
     began = time.monotonic()
-    view = stream(server, home, engine, memory)
-    while offsets(home) is None:
-        require(view.poll() is None and time.monotonic() - began < PATIENCE, "the stream has not begun")
-        time.sleep(0.1)
-    click.echo(f"{scale * 100_000:,} accounts: the first batch is there after {time.monotonic() - began:.1f} s")
-    writing = pgbench(server, "-c", "4", "-T", str(seconds), "-R", str(rate / CHANGES), "-n")
-    behind = follow(home, log, view, seconds)
-    writing.wait()
-    require(writing.returncode == 0, "pgbench has failed")
-    with server.connect() as connection:
-        expected = sorted(connection.execute(SQL.encode()).fetchall())
-        row = connection.execute("SELECT count(*) FROM pgbench_history").fetchone()
-    ended = time.monotonic()
-    while answer(home) != expected:
-        require(view.poll() is None, "the stream has ended")
-        require(time.monotonic() - ended < PATIENCE, "the answer is another one than that of SQL")
-        time.sleep(0.1)
-    caught_up = time.monotonic() - ended
-    view.send_signal(signal.SIGTERM)
-    require(view.wait() == 0, "the stream has failed")
+    with running(stream(server, home, engine, memory)) as view:
+        while offsets(home) is None:
+            require(view.poll() is None and time.monotonic() - began < PATIENCE, "the stream has not begun")
+            time.sleep(0.1)
+        click.echo(f"{scale * 100_000:,} accounts: the first batch is there after {time.monotonic() - began:.1f} s")
+        with running(pgbench(server, "-c", "4", "-T", str(seconds), "-R", str(rate / CHANGES), "-n")) as writing:
+            behind = follow(home, log, view, seconds)
+            writing.wait()
+        require(writing.returncode == 0, "pgbench has failed")
+        with server.connect() as connection:
+            expected = sorted(connection.execute(SQL.encode()).fetchall())
+            row = connection.execute("SELECT count(*) FROM pgbench_history").fetchone()
+        ended = time.monotonic()
+        while answer(home) != expected:
+            require(view.poll() is None, "the stream has ended")
+            require(time.monotonic() - ended < PATIENCE, "the answer is another one than that of SQL")
+            time.sleep(0.1)
+        caught_up = time.monotonic() - ended
+        view.send_signal(signal.SIGTERM)
+        require(view.wait() == 0, "the stream has failed")
     log.ended = True
     assert row is not None
     changes = row[0] * CHANGES

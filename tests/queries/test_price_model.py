@@ -1,4 +1,4 @@
-"""Least squares over a join of five tables, as a ring of one's own: against the equations, row by row."""
+"""Least squares over a join of five tables, as a user-defined ring, compared with exact arithmetic over the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TABLES = ("regions", "cities", "districts", "houses", "sales")
 
 
 def present(data: Path, table: str) -> list[list[str]]:
-    """The rows of a table that are there after all files."""
+    """The rows of a table that remain after all its files."""
     rows: list[list[str]] = []
     for file in sorted((data / table).glob("*.csv")):
         for sign, *row in csv.reader(file.read_text().splitlines()):
@@ -27,7 +27,7 @@ def present(data: Path, table: str) -> list[list[str]]:
 
 
 def planes(data: Path) -> dict[str, tuple[int, Fraction, Fraction]]:
-    """The plane of each region, by exact arithmetic over the joined rows."""
+    """The number of sales and the two slopes of each region with a plane, by exact arithmetic over the joined rows."""
     regions, cities, districts, houses = ({row[0]: row[1:] for row in present(data, table)} for table in TABLES[:4])
     points: dict[str, list[tuple[Fraction, Fraction, Fraction]]] = {}
     for house, price in present(data, "sales"):
@@ -40,7 +40,7 @@ def planes(data: Path) -> dict[str, tuple[int, Fraction, Fraction]]:
 
 
 def fitted(rows: list[tuple[Fraction, Fraction, Fraction]]) -> tuple[Fraction, Fraction] | None:
-    """The slopes of the plane that fits points best, if there is one."""
+    """The slopes of the least-squares plane of some points; None if it is not unique."""
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     about = [[value - mean for value, mean in zip(row, means, strict=True)] for row in rows]
     xx, xz, zz, xy, zy = (
@@ -56,7 +56,7 @@ def fitted(rows: list[tuple[Fraction, Fraction, Fraction]]) -> tuple[Fraction, F
 def test_the_planes_are_those_of_the_rows_that_are_there(
     tmp_path: Path, engine: str, batches: tuple[int, ...], request: pytest.FixtureRequest
 ) -> None:
-    """Two files of each table, in two batches and with sales that are annulled; two more files after a restart."""
+    """The planes are those of the remaining rows, with annulled sales and, on the reference engine, after a restart."""
     if engine == "spark":
         request.getfixturevalue("spark")
     data, out = tmp_path / "data", tmp_path / "out"

@@ -1,4 +1,4 @@
-"""The Python interface, given what it does not take, and queries that have no value: one message each, no trace."""
+"""The Python API with wrong arguments, and with queries that have no value: each gives one error message."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POINTS = "bag(<X: long, Y: double>)"
 
 
 class Frame:
-    """What is called as a frame of some library, and gives its rows to nobody."""
+    """A class that looks like a frame of some library, but has no rows to read."""
 
     columns = ("X", "Y")
 
@@ -79,7 +79,7 @@ class Frame:
     ],
 )
 def test_wrong_arguments(call: Callable[[], Any], said: str) -> None:
-    """Whatever is given where something else is wanted."""
+    """A wrong argument is a `UserError` that says what is expected."""
     with pytest.raises(UserError) as raised:
         call()
     assert said in f"{raised.value.message} {raised.value.hint}"
@@ -87,7 +87,7 @@ def test_wrong_arguments(call: Callable[[], Any], said: str) -> None:
 
 @pytest.mark.spark
 def test_what_is_no_frame(spark: SparkSession) -> None:
-    """Rows as a list, of an unknown library, and those that are still to come; columns that are there twice; maps."""
+    """Lists, frames of unknown classes, streaming DataFrames, duplicate columns and maps are refused as rows."""
     query = mrql.compile(QUERY, points=POINTS)
     coming = spark.readStream.format("rate").load().selectExpr("value AS X", "1D AS Y")
     twice = spark.sql("SELECT 1L AS X, 2L AS X, 1D AS Y")
@@ -123,7 +123,7 @@ def test_what_is_no_frame(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_streams_that_are_called_as_arguments(spark: SparkSession) -> None:
-    """As the text and the name of a query are, and a method's own object."""
+    """Streams may have the names of parameters of the API: `text`, `name` and `self`."""
     query = mrql.compile(
         "select a + b + c from a in text, b in name, c in self", text="bag(long)", name="bag(long)", self="bag(long)"
     )
@@ -137,7 +137,7 @@ def test_streams_that_are_called_as_arguments(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_what_changes_of_a_table_are_asked_for_with(spark: SparkSession, tmp_path: Path) -> None:
-    """Each argument that is something else is named."""
+    """A wrong argument of `table_changes` is an error that names it."""
     wrong: list[tuple[Callable[[], Any], str]] = [
         (lambda: mrql.table_changes(spark, 5), "a table is a directory, not a value of the type builtins.int"),
         (lambda: mrql.table_changes(spark, None), "a table is a directory, not None"),
@@ -160,7 +160,7 @@ NAMES = ("a b", "a.b", "a`b", 'a"b', "select", "A", "a", "é-1", "1", "_", "a\\b
 
 @pytest.mark.spark
 def test_types_from_schemas(spark: SparkSession) -> None:
-    """A DataFrame, a StructType and DDL say the same of a stream, whatever its columns are called."""
+    """A DataFrame, a StructType and DDL give a stream the same type, whatever its columns are called."""
     columns = ", ".join(f"{i}L AS {quote(name)}" for i, name in enumerate(NAMES))
     df = spark.sql(
         f"SELECT {columns}, named_struct('x', 1, 'b', INTERVAL '1' DAY) AS s, INTERVAL '1' DAY AS gone, 1.5BD AS d,"
@@ -193,7 +193,7 @@ def test_types_from_schemas(spark: SparkSession) -> None:
     ],
 )
 def test_columns_that_the_language_has_no_type_for(spark: SparkSession, query: str, schema: str, said: str) -> None:
-    """They refuse the queries that read them."""
+    """A query is refused if it reads a column whose type the language lacks, or if the schema is wrong."""
     with pytest.raises(UserError) as raised:
         mrql.compile(query, t=schema)
     assert said in raised.value.message
@@ -201,7 +201,7 @@ def test_columns_that_the_language_has_no_type_for(spark: SparkSession, query: s
 
 @pytest.mark.spark
 def test_the_parts_of_columns(spark: SparkSession) -> None:
-    """Structs are read by the names of their fields, arrays by their elements; what does not fit is named."""
+    """Structs are read by the names of their fields, arrays by their elements; a part of a wrong type is named."""
 
     def read(stream: str, query: str, column: str) -> Any:
         df = spark.sql(f"SELECT {column} AS C").alias("C")
@@ -261,7 +261,7 @@ def test_the_parts_of_columns(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_a_query_without_a_value(spark: SparkSession) -> None:
-    """What Spark finds when the answer is read is told as what it is."""
+    """An error that Spark finds when the answer is read is a `UserError` with the query's own message."""
     rows = spark.sql("SELECT 0L AS X")
     answers = [
         (mrql.compile("1 / 0").batch(spark), "division by zero"),
@@ -286,7 +286,7 @@ def test_a_query_without_a_value(spark: SparkSession) -> None:
 
 
 def test_a_plan_draws_itself() -> None:
-    """In a notebook as a picture, printed as text; its operators are those that a batch goes through."""
+    """A plan is shown as a picture of its circuit in a notebook, and as its explanation in text."""
     plan = mrql.compile(QUERY, points=POINTS).plan
     picture = ElementTree.fromstring(plan._repr_svg_())
     drawn = "".join(picture.itertext())
@@ -296,7 +296,7 @@ def test_a_plan_draws_itself() -> None:
 
 @pytest.mark.spark
 def test_a_column_that_is_called_as_that_of_changes(spark: SparkSession) -> None:
-    """It may come in and go out; the changes, which then had two of that name, are an error."""
+    """Rows and answers may have a column `weight`; the changes, with two such columns, cannot be read."""
     query = mrql.compile("select <weight: 2 * p.weight> from p in points", points="bag(<weight: long>)")
     with query.view(spark) as view:
         changes = view.apply(points=spark.sql("SELECT 1L AS weight UNION ALL SELECT 3L"))
@@ -319,7 +319,7 @@ def test_a_column_that_is_called_as_that_of_changes(spark: SparkSession) -> None
     ],
 )
 def test_the_columns_of_an_answer(spark: SparkSession, head: str, columns: list[str]) -> None:
-    """Those of a tuple have no names; several expressions have those that they say."""
+    """The columns of a tuple are `_1`, `_2`, …; several expressions keep their names, or else have `_n` too."""
     query = mrql.compile(f"select {head} from p in points group by k: p.a", points="bag(<a: long, b: double>)")
     points = spark.sql("SELECT 1L AS a, 2.0D AS b")
     assert query.batch(spark, points=points).columns == columns

@@ -1,4 +1,4 @@
-"""DataFrames of changes, given to a view as they are: in one batch, and streaming."""
+"""DataFrames of changes, applied to a view as they are: in batches, and streaming."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIDE = "struct<id: long, city: string>"
 
 
 def changes(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
-    """Changes as Debezium has them: what has happened, the row before, the row after, the place in the log."""
+    """Changes in Debezium's envelope: the operation, the row before, the row after, the position in the log."""
     made = [(op, before, after, (lsn,)) for op, before, after, lsn in rows]
     return spark.createDataFrame(made, f"op string, before {SIDE}, after {SIDE}, source struct<lsn: long>")
 
@@ -37,7 +37,7 @@ def found(df: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def test_changes_of_debezium(spark: SparkSession) -> None:
-    """With both images without a key, and with a key and a version in any order, and twice."""
+    """Debezium changes with both images need no key; with a key and a version they apply in any order and twice."""
     spark = spark
     history = [
         ("c", None, (1, "a"), 1),
@@ -58,7 +58,7 @@ def test_changes_of_debezium(spark: SparkSession) -> None:
 
 
 def test_flat_changes_of_debezium(spark: SparkSession) -> None:
-    """Of a stream with a key, by either of the columns; without one it is not known what goes."""
+    """Flat Debezium changes, with `__op` or `__deleted`, apply to a stream with a key, and are refused without one."""
     rows = [(1, "a", 1, "c", "false"), (1, "b", 3, "u", "false"), (2, "a", 2, "r", "false"), (2, None, 4, "d", "true")]
     flat = spark.createDataFrame(rows, "id long, city string, __lsn long, __op string, __deleted string")
     for column in ("__op", "__deleted"):
@@ -69,7 +69,7 @@ def test_flat_changes_of_debezium(spark: SparkSession) -> None:
 
 
 def test_a_change_feed_is_followed(spark: SparkSession, tmp_path: Path) -> None:
-    """Each image of an update is taken for what it is."""
+    """In a followed change feed, the preimage of an update is deleted and the postimage is inserted."""
     lines = [(1, "a", "insert"), (1, "a", "update_preimage"), (1, "b", "update_postimage"), (2, "a", "insert")]
     rows = (json.dumps({"id": n, "city": city, "_change_type": kind}) + "\n" for n, city, kind in lines)
     (tmp_path / "1.json").write_text("".join(rows))
@@ -80,8 +80,8 @@ def test_a_change_feed_is_followed(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_messages_of_debezium_are_followed(spark: SparkSession, tmp_path: Path) -> None:
-    """Texts, as they come by Kafka, of which `from_json` makes columns; a view that is opened again goes on behind the
-    last one. A text that is no change ends it, and what came before stays."""
+    """Debezium messages, parsed by `from_json`, are followed; a reopened view continues after the last one. A text that
+    is not a change is an error, and the state before it stays."""
     log = tmp_path / "log"
     log.mkdir()
     sides = f"before {SIDE}, after {SIDE}"
@@ -123,12 +123,12 @@ HISTORY = [
     (1, "b", "update_postimage", 1),
     (2, "a", "delete", 2),
 ]
-"""Of the rows there is (1, "b") in the end."""
+"""Changes after which (1, "b") is the only row."""
 TABLE = pa.table(dict(zip(("id", "city", "_change_type", "_commit_version"), zip(*HISTORY, strict=True), strict=True)))
 
 
 class Handed:
-    """Rows that give themselves as a table of Arrow does, and have nothing else, as a frame of polars."""
+    """Rows with nothing but the stream interface of Arrow, by which a frame of polars is read, for example."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -148,7 +148,7 @@ FRAMES: dict[str, Callable[[SparkSession], Any]] = {
 
 @pytest.mark.parametrize("frame", FRAMES)
 def test_a_change_feed_is_one_wherever_it_lies(spark: SparkSession, frame: str) -> None:
-    """As plain rows, as what is said to be changes, in a batch of several steps, and of a stream with a key."""
+    """A change feed in any kind of frame applies as rows, as `Delta(changes=…)`, in steps, and with a key."""
     made = FRAMES[frame]
     with QUERY.view(spark) as view:
         assert found(view.apply(A=made(spark))) == [(1, "b", 1)]
@@ -165,7 +165,7 @@ def test_a_change_feed_is_one_wherever_it_lies(spark: SparkSession, frame: str) 
 
 @pytest.mark.parametrize("frame", FRAMES)
 def test_changes_are_not_all_rows(spark: SparkSession, frame: str) -> None:
-    """What is evaluated once, and a static table, are refused them; of a type with the column it is a field."""
+    """`batch` and static tables refuse a change feed; if the type of the rows has the column, it is a field."""
     made = FRAMES[frame]
     for call in (lambda: QUERY.batch(spark, A=made(spark)), lambda: QUERY.view(spark, A=made(spark))):
         with pytest.raises(UserError, match="`A` has the column `_change_type` of a change feed") as raised:
@@ -182,7 +182,7 @@ def test_changes_are_not_all_rows(spark: SparkSession, frame: str) -> None:
 
 
 def test_a_change_feed_of_delta_lake_in_this_process(spark: SparkSession, tmp_path: Path) -> None:
-    """`load_cdf` gives its rows once."""
+    """The rows of `load_cdf` can be applied, but are read once only: reading them again is an error."""
     write_deltalake(
         tmp_path, TABLE.select(["id", "city"]).slice(0, 2), configuration={"delta.enableChangeDataFeed": "true"}
     )
@@ -192,7 +192,7 @@ def test_a_change_feed_of_delta_lake_in_this_process(spark: SparkSession, tmp_pa
     with QUERY.view(spark) as view:
         assert found(view.apply(A=DeltaTable(tmp_path).load_cdf(starting_version=0))) == [(1, "b", 1)]
     feed = DeltaTable(tmp_path).load_cdf(starting_version=0)
-    counted = mrql.compile("count(A)", A=feed)  # of which the schema is looked at, and no rows are taken
+    counted = mrql.compile("count(A)", A=feed)  # compiling reads the schema, but no rows
     assert counted.batch(spark, A=feed).collect() == [(5,)]
     with pytest.raises(UserError, match="`A` cannot be read: Cannot read from closed stream"):
         counted.batch(spark, A=feed)
@@ -217,11 +217,11 @@ MESSAGES = {
     "debezium": (ENVELOPES, ENVELOPE),
     "debezium_flat_op": (FLAT, "id long, city string, `__lsn` long, `__op` string"),
 }
-"""Changes with the message without a value that follows a deletion, and what they are as a schema."""
+"""Changes, with the null message that follows a deletion, and their schema."""
 
 
 def wrapped(messages: list[Any]) -> list[Any]:
-    """As a converter of Kafka Connect writes them with their schemas."""
+    """The messages as a converter of Kafka Connect writes them, with their schemas."""
     return [None if message is None else {"schema": {"type": "struct"}, "payload": message} for message in messages]
 
 
@@ -231,8 +231,8 @@ def wrapped(messages: list[Any]) -> list[Any]:
 def test_messages_of_debezium_are_what_they_are_in_files(
     spark: SparkSession, tmp_path: Path, envelope: str, is_wrapped: bool
 ) -> None:
-    """A message without a value is passed over, and what is wrapped in `payload` taken out, in a frame of Spark, of
-    pandas, of Arrow, and in a file in both engines."""
+    """Null messages are skipped, and changes in `payload` are unwrapped, in frames of Spark, pandas and Arrow, and in
+    files on both engines."""
     messages, schema = MESSAGES[envelope]
     if is_wrapped:
         messages, schema = wrapped(messages), f"schema struct<type: string>, payload struct<{schema}>"
@@ -265,7 +265,7 @@ def test_messages_of_debezium_are_what_they_are_in_files(
 
 @pytest.mark.parametrize("is_wrapped", [False, True])
 def test_a_side_that_no_change_of_a_frame_has(spark: SparkSession, is_wrapped: bool) -> None:
-    """It has no type in pandas and Arrow; a change that needs it is refused."""
+    """`before` may be null in all changes, and then has no type in pandas and Arrow; one that needs it is refused."""
     made = wrapped(ENVELOPES[:2]) if is_wrapped else ENVELOPES[:2]
     for frame in (pa.Table.from_pylist(made), pd.DataFrame(made)):
         with QUERY.view(spark) as view:
@@ -280,7 +280,7 @@ def test_a_side_that_no_change_of_a_frame_has(spark: SparkSession, is_wrapped: b
 
 
 def test_what_only_looks_like_changes(spark: SparkSession) -> None:
-    """A column `payload` of something else is left out, as any other that is not asked for."""
+    """A column `payload` that does not hold changes is ignored, as is any other column that the type lacks."""
     plain = {"id": [1], "city": ["a"], "payload": ["{}"]}
     other = {"id": [1], "city": ["a"], "payload": [{"a": 1}]}
     frames = [spark.createDataFrame([(1, "a", "{}")], "id long, city string, payload string")]
@@ -293,7 +293,8 @@ def test_what_only_looks_like_changes(spark: SparkSession) -> None:
 
 @pytest.mark.skipif(compiler() is None, reason=MISSING)
 def test_changes_of_a_catalog_are_followed(spark: SparkSession, tmp_path: Path) -> None:
-    """What `readStream.changes` has, where an update is a deletion and an insertion in one commit; over a restart."""
+    """Changes of a catalog's table, read by `readStream.changes`, are followed over a restart; an update is a deletion
+    and an insertion in one commit."""
     session = spark.newSession()
     add_catalog(session, tmp_path)
     log = tmp_path / "people"

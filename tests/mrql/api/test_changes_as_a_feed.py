@@ -1,4 +1,4 @@
-"""Changes as rows of a change feed: what came and what went, and with which batch."""
+"""Changes as rows of a change feed: insertions and deletions, each with the number of its batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def orders(spark: SparkSession, *rows: tuple[int, str]) -> DataFrame:
 
 
 def test_a_row_is_there_as_often_as_it_came(spark: SparkSession, tmp_path: Path) -> None:
-    """In what `apply` returns and in what is delivered; an offset that was applied has the same columns."""
+    """A feed, returned or delivered, has a row for each insertion and deletion; that of a repeated offset is empty."""
     delivered = []
 
     def deliver(changes: DataFrame, number: int) -> None:
@@ -44,7 +44,7 @@ def test_a_row_is_there_as_often_as_it_came(spark: SparkSession, tmp_path: Path)
 
 
 def test_a_view_over_a_view(spark: SparkSession) -> None:
-    """What one gives the other takes as it is."""
+    """The change feed of one view can be applied to another as it is."""
     largest = mrql.compile("max(select c.n from c in counts)", counts="bag(<city: string, n: long>)")
     with COUNTS.view(spark, change_feed=True) as counts, largest.view(spark) as view:
         view.apply(counts=counts.apply(orders=orders(spark, (1, "Rome"), (2, "Rome"), (3, "Oslo"))))
@@ -59,7 +59,7 @@ def test_a_view_over_a_view(spark: SparkSession) -> None:
 
 
 def test_weights_are_not_lost_on_the_way_to_another_view(spark: SparkSession) -> None:
-    """What went is not taken for rows that came; a type with a column `weight` has it as a field."""
+    """Changes with weights are refused as rows of another view, unless the type of its rows has a field `weight`."""
     largest = mrql.compile("max(select c.n from c in counts)", counts="bag(<city: string, n: long>)")
     weights = mrql.compile("sum(select c.weight from c in counts)", counts="bag(<city: string, weight: long>)")
     with COUNTS.view(spark) as counts, largest.view(spark) as view, weights.view(spark) as other:
@@ -85,7 +85,7 @@ def test_weights_are_not_lost_on_the_way_to_another_view(spark: SparkSession) ->
 
 
 def test_columns_of_the_answer(spark: SparkSession) -> None:
-    """One that is called as those of the feed is refused at once."""
+    """An answer with a column named like one of a feed, or `weight`, is refused at once."""
     for name in ("_Commit_Version", "_change_type", "weight"):
         taken = mrql.compile(f"select <{name}: o.id> from o in orders", orders="bag(<id: long>)")
         with pytest.raises(UserError, match=f"this answer has a column `{name}`"):

@@ -18,21 +18,21 @@ pytestmark = pytest.mark.spark
 
 
 def in_steps(view: View, *steps: dict[str, Any], offset: Any = None) -> None:
-    """Gives a view some steps as one batch."""
+    """Applies some steps to a view as one batch."""
     with view.batch(offset=offset) as batch:
         for step in steps:
             batch.apply(**step)
 
 
 def fail_in(begun: CollectedBatch, **step: Any) -> None:
-    """A program that fails after a step."""
+    """Applies a step of a batch, and fails in its block."""
     with begun as batch:
         batch.apply(**step)
         raise ZeroDivisionError
 
 
 def test_the_steps_are_one_commit(spark: SparkSession, tmp_path: Path) -> None:
-    """At the end of the block, with its offset; given again, it changes nothing, also when the view is opened again."""
+    """The steps of a block are one commit at its end; a reopened view ignores them with the same offset."""
     delivered: list[int] = []
 
     def deliver(changes: DataFrame, number: int) -> None:
@@ -51,7 +51,7 @@ def test_the_steps_are_one_commit(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_stream_in_several_steps(spark: SparkSession) -> None:
-    """What they give is added up: a row may come in one and go in another one, whichever is first."""
+    """The steps are added up: a row may be inserted in one and deleted in another, in either order."""
     with QUERY.view(spark) as view:
         with view.batch() as batch:
             batch.apply(left=Delta(delete=left(spark, (2, 5))), right=right(spark, (5, 10)))
@@ -65,7 +65,7 @@ def test_a_stream_in_several_steps(spark: SparkSession) -> None:
 
 
 def test_rows_that_replace_each_other(spark: SparkSession) -> None:
-    """As in one batch: the version says which is later, and without one two of a key are an error."""
+    """Of two rows with one key in different steps, the later version stays; without a version they are an error."""
     query = mrql.compile("select (o.id, o.n) from o in O", O="bag(<id: long, n: long>)")
     first, second = (spark.createDataFrame([(1, n)], "id long, n long") for n in (2, 3))
     with query.view(spark, keys={"O": mrql.key("id", version="n")}) as view:
@@ -80,7 +80,7 @@ def test_rows_that_replace_each_other(spark: SparkSession) -> None:
 
 
 def test_a_batch_has_one_block(spark: SparkSession) -> None:
-    """Without one its steps would be lost, and in two they would be applied twice."""
+    """Steps outside of a `with` block, which would be lost, and a second block, are errors."""
     with QUERY.view(spark, right=right(spark, (5, 10))) as view:
         batch = view.batch(offset=1)
         with pytest.raises(UserError, match="has none here") as raised:
@@ -95,7 +95,7 @@ def test_a_batch_has_one_block(spark: SparkSession) -> None:
 
 
 def test_nothing_is_applied_where_the_block_raises(spark: SparkSession, tmp_path: Path) -> None:
-    """Whatever that is: an error of the program, a name, or rows that are wrong, which shows at the end."""
+    """Nothing is applied if the program fails, a name is wrong, or rows are wrong, which is found at the end."""
     with QUERY.view(spark, checkpoint=tmp_path, right=right(spark, (5, 10))) as view:
         batch = view.batch(offset=1)
         with pytest.raises(ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""The examples in `docs/python.md` and in the README: what stands behind `# →` is what comes out."""
+"""The examples in `docs/python.md` and in the README: each result after `# →` is the value of its line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def blocks(document: str) -> list[str]:
 
 
 def run(block: str, names: dict[str, Any]) -> None:
-    """Runs an example, and holds each line with a result against what comes out."""
+    """Runs an example, and compares each line that has a result, or an error, with what it gives."""
     waiting: list[str] = []
     for line in block.splitlines():
         found = RESULT.fullmatch(line)
@@ -45,7 +45,7 @@ def run(block: str, names: dict[str, Any]) -> None:
 
 
 def plain(value: object) -> object:
-    """A value to compare: of a DataFrame its rows."""
+    """A value for comparison: a DataFrame as its sorted rows."""
     return sorted(map(tuple, value.collect())) if isinstance(value, DataFrame) else value
 
 

@@ -1,4 +1,4 @@
-"""Views with a checkpoint: opened again, they go on; a batch that is given again counts once."""
+"""Views with a checkpoint: a reopened view continues, and a batch that is given again counts once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def found(df: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def test_it_goes_on_after_the_last_batch(session: SparkSession, tmp_path: Path) -> None:
-    """With the answer, the offsets and the number of batches; and with deletions of what came before."""
+    """A reopened view has its answer, offsets and number of batches, and takes deletions of earlier rows."""
     kept = persistent_rdds(session)
     with QUERY.view(session, checkpoint=tmp_path) as view:
         assert (view.batches, view.offsets) == (0, {})
@@ -72,7 +72,7 @@ def test_it_goes_on_after_the_last_batch(session: SparkSession, tmp_path: Path) 
 
 
 def test_a_batch_that_fails_is_not_committed(session: SparkSession, tmp_path: Path) -> None:
-    """Whether its rows are wrong, or whoever takes its changes fails; it may be given again."""
+    """A batch whose rows are wrong, or whose delivery fails, is not committed, and may be given again."""
     delivered = []
 
     def deliver(changes: DataFrame, number: int) -> None:
@@ -95,7 +95,7 @@ def test_a_batch_that_fails_is_not_committed(session: SparkSession, tmp_path: Pa
 
 
 def test_what_a_batch_is_delivered_to_applies_no_other(session: SparkSession, tmp_path: Path) -> None:
-    """It would take the place of the one that is delivered, which would count as applied."""
+    """`deliver` cannot apply another batch to its view, which would replace the batch that is being delivered."""
     rows = {"left": left(session, (1, 5)), "right": right(session, (5, 1))}
     with QUERY.view(session, checkpoint=tmp_path) as view:
 
@@ -112,7 +112,7 @@ def test_what_a_batch_is_delivered_to_applies_no_other(session: SparkSession, tm
 
 
 def test_what_is_delivered_is_right(session: SparkSession) -> None:
-    """A batch that is taken back, as it deletes what is not there, was not delivered under the number of the next."""
+    """A batch that is rolled back, as it deletes a missing row, is not delivered; its number goes to the next one."""
     delivered = {}
 
     def deliver(changes: DataFrame, number: int) -> None:
@@ -127,7 +127,7 @@ def test_what_is_delivered_is_right(session: SparkSession) -> None:
 
 
 def test_what_is_delivered_to_has_the_settings_of_the_session(session: SparkSession) -> None:
-    """Not those under which a batch is computed, with which a sink would write other texts, or fail."""
+    """`deliver` runs with the settings of the session, not with those under which a batch is computed."""
     names = ("spark.sql.session.timeZone", "spark.sql.caseSensitive", "spark.sql.ansi.enabled")
     before, seen = [session.conf.get(name) for name in names], []
     session.conf.set(names[0], "America/New_York")
@@ -141,7 +141,7 @@ def test_what_is_delivered_to_has_the_settings_of_the_session(session: SparkSess
 
 
 def test_offsets_are_compared_as_numbers_are(session: SparkSession) -> None:
-    """Seconds, too; and whoever is told an offset may do with it what they want."""
+    """Offsets that are numbers are compared as numbers, with or without fractions; a returned offset is a copy."""
     with QUERY.view(session) as view:
         for offset in (1.5, 2, 1.5, 2.0):
             view.apply(left=left(session, (1, 5)), offset=offset)
@@ -155,7 +155,7 @@ def test_offsets_are_compared_as_numbers_are(session: SparkSession) -> None:
 def test_what_spark_notes_is_on_the_disk_before_a_commit(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it might make another batch of the number that counts, after the power has failed."""
+    """Spark's log of a batch is on disk before the commit: else Spark might make another batch of that number."""
     (tmp_path / "left").mkdir()
     (tmp_path / "left" / "1.csv").write_text("1,5\n")
     done: list[Path] = []
@@ -173,7 +173,7 @@ def test_what_spark_notes_is_on_the_disk_before_a_commit(
 
 @pytest.mark.wide
 def test_the_first_batch_of_a_stream_fails(session: SparkSession, tmp_path: Path) -> None:
-    """Of each of two; what was begun for it is as good as nothing, in the next commit and when the view is opened."""
+    """A failed first batch of a stream leaves nothing behind, neither in the next commit nor in a reopened view."""
     for number, first in enumerate(("left", "right")):
         root = tmp_path / first
         rows = {"left": left(session, (1, 5)), "right": right(session, (5, 1))}
@@ -193,7 +193,7 @@ def test_the_first_batch_of_a_stream_fails(session: SparkSession, tmp_path: Path
 
 
 def test_without_a_checkpoint_offsets_count_too(session: SparkSession) -> None:
-    """A batch that is given twice to one view counts once."""
+    """A batch that is given twice with one offset counts once, also without a checkpoint."""
     with QUERY.view(session) as view:
         for _ in range(2):
             view.apply(left=left(session, (1, 5)), right=right(session, (5, 1)), offset=3)
@@ -201,7 +201,7 @@ def test_without_a_checkpoint_offsets_count_too(session: SparkSession) -> None:
 
 
 def test_static_tables(session: SparkSession, tmp_path: Path) -> None:
-    """Their rows in any order are the same, others are not; what is cached by others stays so."""
+    """A reopened view takes static tables with the same rows in any order only; a cached table stays cached."""
     rates = right(session, (5, 1), (5, 1), (6, 2)).persist()
     with QUERY.view(session, checkpoint=tmp_path, right=rates) as view:
         view.apply(left=left(session, (1, 5)))
@@ -216,14 +216,14 @@ def test_static_tables(session: SparkSession, tmp_path: Path) -> None:
 
 @attrs.define
 class Dying:
-    """A view that dies at operations on files."""
+    """Applies batches to a view that may crash at an operation on files."""
 
     spark: SparkSession
     root: Path
     batches: list[dict[str, Any]]
 
     def applied(self, files: Failing | None = None) -> list[Row]:
-        """Gives it all batches, each with its number, and returns its answer."""
+        """Applies all batches, each with its number as the offset, and returns the answer."""
         view = self.view(files)
         try:
             for number, batch in enumerate(self.batches):
@@ -239,7 +239,7 @@ class Dying:
 
 
 def test_it_dies_at_operations_on_files(session: SparkSession, tmp_path: Path) -> None:
-    """Whenever that is, all batches are given again, and each counts once. What dies in a commit is closed."""
+    """After a crash at any of some file operations, all batches are given again, and each counts once."""
     batches: list[dict[str, Any]] = [
         {"left": left(session, (1, 5), (2, 6)), "right": right(session, (5, 1))},
         {"right": Delta(insert=right(session, (6, 2))), "left": Delta(delete=left(session, (1, 5)))},
@@ -253,7 +253,7 @@ def test_it_dies_at_operations_on_files(session: SparkSession, tmp_path: Path) -
 
 
 def test_what_is_damaged_is_said(session: SparkSession, tmp_path: Path) -> None:
-    """A run that is cut off, or is another one."""
+    """A run that is truncated, changed or missing is an error that says so; restored, the view opens again."""
     with QUERY.view(session, checkpoint=tmp_path) as view:
         view.apply(left=left(session, (1, 5)), right=right(session, (5, 1)))
     run = sorted(tmp_path.glob("runs/*/*/*.parquet"))[0]
@@ -278,7 +278,7 @@ def opened(session: SparkSession, tmp_path: Path) -> Iterator[View]:
 
 
 def test_what_is_refused(session: SparkSession, tmp_path: Path, opened: View) -> None:
-    """Offsets that cannot be compared, functions that are none, names that mean something else, a closed view."""
+    """Offsets that cannot be compared, wrong arguments, a checkpoint in use and a closed view are refused."""
     rows = left(session, (1, 5))
     opened.apply(left=rows, offset=1)
     wrong: list[tuple[dict[str, Any], str]] = [

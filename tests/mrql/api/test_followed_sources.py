@@ -1,4 +1,4 @@
-"""Views that follow tables of Delta Lake and of Iceberg, and logs of PostgreSQL, each change of which counts once."""
+"""Views that follow tables of Delta Lake and Iceberg, and logs of PostgreSQL: each change is applied once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 @pytest.fixture
 def table(postgresql: Server) -> Iterator[str]:
-    """The name of a table of the test's own, whose slots and publications go with it."""
+    """The name of a table for this test, which is dropped afterwards with its slots and publications."""
     name = f"followed_{secrets.token_hex(4)}"
     make(postgresql, name)
     yield name
@@ -81,7 +81,7 @@ def content(lake: Path) -> Rows:
 
 
 class Delivered:
-    """The changes that were delivered, added up."""
+    """The sum of the delivered changes."""
 
     def __init__(self) -> None:
         self.total: dict[tuple[Any, ...], int] = {}
@@ -110,13 +110,13 @@ STEPS: tuple[tuple[Callable[[Path], Any], ...], ...] = (
         lambda lake: append(lake, (4, 1), mode="overwrite"),
     ),
 )
-"""What happens to a table of Delta Lake while it is followed, and while it is not."""
+"""Operations on a table of Delta Lake: the first of each tuple while it is followed, the others while it is not."""
 
 
 @pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("trusted", [True, False])
 def test_versions_of_a_delta_table(session: SparkSession, tmp_path: Path, trusted: bool) -> None:
-    """Over a restart between any two versions, each of them is applied once."""
+    """Each version of a Delta table is applied once, also over restarts."""
     lake, deliver = tmp_path / "lake", Delivered()
     append(lake, (1, 5), (2, 6))
     source = mrql.delta_table(lake, max_files=1)
@@ -144,7 +144,7 @@ def test_versions_of_a_delta_table(session: SparkSession, tmp_path: Path, truste
 
 
 def test_deletions_of_a_table_that_a_query_is_compiled_with_are_trusted(session: SparkSession, tmp_path: Path) -> None:
-    """Nothing is kept of it to look them up, unless that is asked for."""
+    """Deletions of a table that a query is compiled with are trusted: its rows are kept only with `trusted=False`."""
     append(tmp_path / "lake", (1, 5), (2, 6))
     lake = mrql.delta_table(tmp_path / "lake")
     query = mrql.compile(SUMS.query.span.source.text, rows=lake)
@@ -180,7 +180,7 @@ def test_what_comes_meanwhile(session: SparkSession, tmp_path: Path) -> None:
 
 
 def test_snapshots_of_an_iceberg_table(session: SparkSession, tmp_path: Path) -> None:
-    """Over a restart; and what `table_changes` has given is gone on from."""
+    """The snapshots of an Iceberg table are followed over a restart, and from the offset of `table_changes` on."""
     table = tmp_path / "t"
     iceberg.create(table, COLUMNS)
     iceberg.append(table, [{"k": 1, "v": 5}, {"k": 2, "v": 6}])
@@ -199,7 +199,7 @@ def test_snapshots_of_an_iceberg_table(session: SparkSession, tmp_path: Path) ->
 
 
 def test_the_log_of_a_table(session: SparkSession, tmp_path: Path, postgresql: Server, table: str) -> None:
-    """The slot stays while the view is closed, and is advanced when a batch is committed, not before."""
+    """The replication slot stays while the view is closed, and is advanced when a batch is committed, not before."""
     state, source = tmp_path / "state", mrql.postgresql_cdc(postgresql.address(table), max_rows=1)
     insert(postgresql, table, (1, 5), (2, 6))
     with SUMS.view(session, checkpoint=state, trusted=True) as view:
@@ -233,7 +233,7 @@ def test_the_log_of_a_table(session: SparkSession, tmp_path: Path, postgresql: S
 
 
 def confirmed(server: Server) -> int:
-    """Up to where the only slot was read."""
+    """The confirmed position of the only replication slot."""
     with server.connect() as connection:
         ((place,),) = connection.execute("SELECT confirmed_flush_lsn::text FROM pg_replication_slots").fetchall()
     return lsn(place)
@@ -247,7 +247,7 @@ def lsn(text: str) -> int:
 def test_a_transaction_of_two_tables_is_in_one_batch(
     session: SparkSession, tmp_path: Path, postgresql: Server, table: str
 ) -> None:
-    """Of all tables that are followed together: no answer is of a part of it."""
+    """A transaction over two tables that are followed together is one batch: no answer shows a part of it."""
     other = f"{table}_b"
     make(postgresql, other)
     answers: list[int] = []
@@ -289,7 +289,7 @@ def test_a_transaction_of_two_tables_is_in_one_batch(
 
 
 def test_a_table_beside_a_streaming_dataframe(session: SparkSession, tmp_path: Path) -> None:
-    """Each at its own pace and with its own offset, in one view and over a restart."""
+    """A Delta table and a streaming DataFrame feed one view, each with its own offset, also over a restart."""
     (tmp_path / "left").mkdir()
     (tmp_path / "left" / "1.csv").write_text("1,1\n2,2\n")
     append(tmp_path / "lake", (1, 10))
@@ -309,7 +309,7 @@ def test_a_table_beside_a_streaming_dataframe(session: SparkSession, tmp_path: P
 
 
 def test_what_is_said_of_a_batch(session: SparkSession, tmp_path: Path) -> None:
-    """The progress has what Spark's has; a stream without anything new in a batch has none of it."""
+    """The progress has the fields of Spark's; a stream without new rows in a batch has no progress for that batch."""
     append(tmp_path / "left", (1, 1), (2, 2))
     append(tmp_path / "right", (1, 1))
     with PAIRS.view(session) as view:
@@ -334,7 +334,7 @@ def test_what_is_said_of_a_batch(session: SparkSession, tmp_path: Path) -> None:
 
 
 def test_it_is_stopped_by_what_a_batch_is_delivered_to(session: SparkSession, tmp_path: Path) -> None:
-    """That batch counts, and is the last one; nothing waits for what waits for it."""
+    """If `deliver` stops the query, its batch counts and is the last one, and there is no deadlock."""
     for number in range(4):
         append(tmp_path / "lake", (number, 1))
     with SUMS.view(session, checkpoint=tmp_path / "state") as view:
@@ -349,7 +349,7 @@ def test_it_is_stopped_by_what_a_batch_is_delivered_to(session: SparkSession, tm
             following.stop()
 
         lagging = mrql.delta_table(tmp_path / "lake", max_files=1)
-        with view._view.lock:  # no batch comes before `following` is there
+        with view._view.lock:  # no batch runs before `following` is assigned
             following = view.follow(rows=lagging, deliver=deliver)
         assert following.awaitTermination(120)
         assert (stopped, view.batches) == ([1], 2)
@@ -362,7 +362,7 @@ def test_it_is_stopped_by_what_a_batch_is_delivered_to(session: SparkSession, tm
 
 
 def test_what_is_no_table_for_a_stream(session: SparkSession, tmp_path: Path) -> None:
-    """It is said when it is to be followed, before anything is read."""
+    """A table that does not fit the stream, or a wrong argument, is an error of `follow`, before any batch."""
     lake = tmp_path / "lake"
     append(lake, (1, 5))
     source = mrql.delta_table(lake)
@@ -415,7 +415,7 @@ def test_what_is_no_table_for_a_stream(session: SparkSession, tmp_path: Path) ->
 
 
 def test_a_checkpoint_that_was_fed_in_another_way(session: SparkSession, tmp_path: Path) -> None:
-    """By numbers, without offsets, by a streaming query, by another table: nothing is counted twice."""
+    """A checkpoint that was fed without offsets, or with those of another source, is refused: no row counts twice."""
     append(tmp_path / "lake", (1, 5))
     append(tmp_path / "other", (1, 5))
     source = mrql.delta_table(tmp_path / "lake")
@@ -455,7 +455,7 @@ def test_a_checkpoint_that_was_fed_in_another_way(session: SparkSession, tmp_pat
 
 
 def test_a_table_that_becomes_another_one(session: SparkSession, tmp_path: Path) -> None:
-    """While it is followed: what has failed is said, and what was there stays."""
+    """A followed table that is replaced by another one is an error, and the answer stays as it was."""
     append(tmp_path / "first", (1, 5))
     append(tmp_path / "second", (1, 7))
     append(tmp_path / "second", (1, 8))
@@ -476,7 +476,7 @@ def test_a_table_that_becomes_another_one(session: SparkSession, tmp_path: Path)
 
 
 def test_rows_that_go_from_a_view_that_only_takes_insertions(session: SparkSession, tmp_path: Path) -> None:
-    """Rows are appended to it as long as none goes."""
+    """A view with `insert_only` follows a table as long as rows are only inserted; a deletion is an error."""
     append(tmp_path / "lake", (1, 5))
     source = mrql.delta_table(tmp_path / "lake")
     with SUMS.view(session, insert_only=True) as view:
@@ -492,7 +492,7 @@ def test_rows_that_go_from_a_view_that_only_takes_insertions(session: SparkSessi
 def test_a_query_beside_it_that_does_not_start(
     session: SparkSession, tmp_path: Path, postgresql: Server, table: str
 ) -> None:
-    """Then nothing is followed, and nothing is held of a server."""
+    """If a streaming query does not start, nothing is followed, and the log beside it leaves no connection open."""
     (tmp_path / "left").mkdir()
     coming = files(session, tmp_path / "left", "k long, v long")
     source = mrql.postgresql_cdc(postgresql.address(table))
@@ -511,7 +511,7 @@ def test_a_query_beside_it_that_does_not_start(
 
 
 def test_logs_that_cannot_be_read(session: SparkSession, tmp_path: Path, postgresql: Server, table: str) -> None:
-    """A table that is not there or has other types, a server that is not, a slot that is gone."""
+    """A missing table, one of other types, an unreachable server and a lost slot are errors of `follow`."""
     texts = f"{table}_b"
     with postgresql.connect() as connection:
         connection.execute(f"CREATE TABLE {texts} (k text, v bigint)".encode())

@@ -1,4 +1,4 @@
-"""Views that follow streaming DataFrames, each batch of which counts once."""
+"""Views that follow streaming DataFrames: each batch is applied once."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def files(spark: SparkSession, directory: Path, schema: str) -> DataFrame:
 
 
 def numbers(spark: SparkSession) -> DataFrame:
-    """A stream of three rows a batch, on and on."""
+    """An endless stream of three rows in each batch."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
     return source.selectExpr("value % 2 AS C", "value AS D")
 
 
 def answer(spark: SparkSession, view: View, lefts: list[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """What the answer of a view is to be, by the offsets that are committed."""
+    """The expected answer of a view, by its committed offsets."""
     rows = spark.range((view.offsets["right"]["batchId"] + 1) * 3).selectExpr("id % 2 AS C", "id AS D")
     return found(QUERY.batch(spark, left=left(spark, *lefts), right=rows))
 
 
 def test_two_streams_at_their_own_pace(session: SparkSession, tmp_path: Path) -> None:
-    """Stopped and followed again, with another file; each batch is delivered with its changes."""
+    """Two streams are followed at their own pace and over a restart, and the delivered changes add up to the answer."""
     (tmp_path / "left").mkdir()
     (tmp_path / "left" / "1.csv").write_text("1,0\n2,1\n")
     (tmp_path / "left" / "2.csv").write_text("3,0\n")
@@ -85,7 +85,7 @@ def test_two_streams_at_their_own_pace(session: SparkSession, tmp_path: Path) ->
 
 
 def test_a_data_source_in_python(session: SparkSession, tmp_path: Path) -> None:
-    """One that is registered with Spark, stopped and followed again: what a query file may name as an adapter."""
+    """A data source in Python that is registered with Spark is followed over a restart."""
     session.dataSource.register(Lines)
     (tmp_path / "n").write_text("1\n2\n3\n")
     query = mrql.compile(
@@ -100,7 +100,7 @@ def test_a_data_source_in_python(session: SparkSession, tmp_path: Path) -> None:
 
 
 def test_what_fails_is_said(session: SparkSession, tmp_path: Path) -> None:
-    """As it is: not as Spark or Java tell of it. What is no stream, or none of the query's, is refused at once."""
+    """An error in a batch is raised without Spark's or Java's wrapping; wrong arguments are refused at once."""
     (tmp_path / "1.csv").write_text("1,0\n")
     stream = files(session, tmp_path, "A long, B long")
     with QUERY.view(session) as view:
@@ -148,7 +148,7 @@ def test_what_fails_is_said(session: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_stream_is_followed_once(session: SparkSession, tmp_path: Path) -> None:
-    """At a time: what Spark keeps of it is of one query. Another stream is followed beside it."""
+    """A stream is followed by one query at a time; another stream may be followed beside it."""
     (tmp_path / "1.csv").write_text("1,0\n")
     stream = files(session, tmp_path, "A long, B long")
     with QUERY.view(session, checkpoint=tmp_path / "_state") as view:
@@ -166,7 +166,7 @@ def test_a_stream_is_followed_once(session: SparkSession, tmp_path: Path) -> Non
 
 @pytest.mark.wide
 def test_rows_that_replace_each_other_are_followed(session: SparkSession, tmp_path: Path) -> None:
-    """Each batch is upserted, with a version and without, and over a restart."""
+    """The batches of a followed stream with a key are upserts, with and without a version, and over a restart."""
     query = mrql.compile("select (r.id, r.n) from r in rows", rows="bag(<id: long, n: long>)")
     for keys in ({"rows": "id"}, {"rows": mrql.key("id", version="n")}):
         home = tmp_path / str(len([*tmp_path.iterdir()]))
@@ -181,7 +181,7 @@ def test_rows_that_replace_each_other_are_followed(session: SparkSession, tmp_pa
 
 @pytest.mark.wide
 def test_it_is_stopped_by_what_a_batch_is_delivered_to(session: SparkSession, tmp_path: Path) -> None:
-    """That batch counts, and is the last one, of another stream too; nothing waits for what waits for it."""
+    """If `deliver` stops its query and another one, its batch counts and is the last one, and nothing deadlocks."""
     (tmp_path / "1.csv").write_text("0,0\n1,1\n")
     delivered: list[int] = []
 
@@ -203,7 +203,7 @@ def test_it_is_stopped_by_what_a_batch_is_delivered_to(session: SparkSession, tm
 
 
 def test_another_query_is_refused(session: SparkSession, tmp_path: Path) -> None:
-    """With a checkpointLocation of its own: what it hands over need not be what is not there yet."""
+    """A second query for a stream, with its own checkpointLocation, is refused: its batches need not be new ones."""
     (tmp_path / "1.csv").write_text("1,0\n")
     with QUERY.view(session) as view:
         for _ in range(2):
@@ -217,7 +217,7 @@ def test_another_query_is_refused(session: SparkSession, tmp_path: Path) -> None
 
 
 def test_batches_without_rows_of_a_stream(session: SparkSession, tmp_path: Path) -> None:
-    """What makes something of a batch need not name all streams each time; but the first one."""
+    """A function for `for_each_batch` may omit streams without rows; those fed before get the offset all the same."""
     for number, text in enumerate(("l,1,5\n", "r,5,1\n", "x,0,0\n", "l,2,5\nr,5,7\n")):
         write(tmp_path / f"{number}.csv", text, number)
 
@@ -236,11 +236,11 @@ def test_batches_without_rows_of_a_stream(session: SparkSession, tmp_path: Path)
 
 KEYS = {name for name, found in vars(StreamingQueryProgress).items() if isinstance(found, property)}
 KEYS -= {"json", "prettyJson"}
-"""What Spark says of a batch."""
+"""The fields of Spark's progress for a batch."""
 
 
 class Heard(StreamingQueryListener):
-    """What Spark tells whoever listens."""
+    """A listener that records the events of streaming queries."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -252,14 +252,14 @@ class Heard(StreamingQueryListener):
         self.told.append(f"{event.progress.numInputRows} rows")
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing has come."""
+        """Not recorded."""
 
     def onQueryTerminated(self, event: Any) -> None:
         self.told.append("ended")
 
 
 def test_a_listener_hears_of_it(session: SparkSession, tmp_path: Path) -> None:
-    """As of any other streaming query; what was last is under all the names that Spark has for it."""
+    """A listener hears of a followed stream as of any streaming query, and its progress has all of Spark's fields."""
     (tmp_path / "1.csv").write_text("1,0\n2,1\n")
     heard = Heard()
     session.streams.addListener(heard)
@@ -290,8 +290,8 @@ def test_a_listener_hears_of_it(session: SparkSession, tmp_path: Path) -> None:
 
 
 def test_queries_that_are_stopped_have_not_failed(session: SparkSession, tmp_path: Path) -> None:
-    """Not even those that come to a batch between the wish to stop and their own turn: they end, and their batch comes
-    with the next start."""
+    """Queries that reach a batch after a stop request, but before they are stopped, end without an error; their batch
+    comes with the next start."""
     for number in range(3):
         write(tmp_path / f"{number}.csv", f"{number},0\n", number)
     heard = Failures()
@@ -322,19 +322,19 @@ def test_queries_that_are_stopped_have_not_failed(session: SparkSession, tmp_pat
 
 
 class Failures(StreamingQueryListener):
-    """With what each query has ended."""
+    """A listener that records the error with which each query has ended, if any."""
 
     def __init__(self) -> None:
         self.exceptions: list[str | None] = []
 
     def onQueryStarted(self, event: Any) -> None:
-        """It has begun."""
+        """Not recorded."""
 
     def onQueryProgress(self, event: Any) -> None:
-        """A batch is over."""
+        """Not recorded."""
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing has come."""
+        """Not recorded."""
 
     def onQueryTerminated(self, event: Any) -> None:
         self.exceptions.append(event.exception)

@@ -1,4 +1,4 @@
-"""What a program hands over under the names that a query has for it: streams, and tables of its session's catalog."""
+"""Inputs that a program passes to a query by their names: streams, and tables of its session's catalog."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROW = "bag(<customer: string, currency: string, price: double>)"
 
 
 def test_a_text_says_what_it_is_handed() -> None:
-    """It has the types itself; what the program calls a stream is one stream, whatever the text calls it."""
+    """A query's text has the types of its inputs; a stream of the program is one stream, whatever the text calls it."""
     query = mrql.compile(QUERY)
     assert {name: str(t) for name, t in query.streams.items()} == {
         "orders": "{<customer: string, currency: string, price: double>}",
@@ -133,7 +133,7 @@ def test_it_is_handed_over(spark: SparkSession, tmp_path: Path) -> None:
         spark.catalog.dropTempView("rates")
     with pytest.raises(UserError, match="the session has no table `rates`"):
         by_name.batch(spark, orders=orders)
-    # A table that is given is not looked for.
+    # A table that is passed is not looked up in the catalog.
     given = spark.createDataFrame([("EUR", 3.0)], "currency string, rate double")
     assert by_name.batch(spark, orders=orders, rates=given).collect() == [("bob", 9.0)]
     with untyped.view(spark, rates=given) as view:

@@ -1,4 +1,4 @@
-"""The keys of streams, as they are given and as they are explained; what a key cannot be."""
+"""The keys of streams: how they are given and explained, and which are refused."""
 
 from __future__ import annotations
 

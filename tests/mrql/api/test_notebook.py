@@ -1,4 +1,4 @@
-"""Queries and views in a notebook, and as text where there is none."""
+"""Queries and views, shown in a notebook or, without one, as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_query_is_its_text_and_types() -> None:
 
 
 def test_a_query_in_a_notebook() -> None:
-    """Its text, its types, and the costs that `explanation` has; nothing of it is taken for HTML."""
+    """The HTML of a query has its text, its types and the costs of `explanation`, with `<` and `>` escaped."""
     shown = mrql.compile(QUERY, points=POINTS)._repr_html_()
     assert "p.Y &lt; 9" in shown
     assert "{&lt;X: long, Y: double&gt;}" in shown
@@ -40,7 +40,7 @@ def test_explain_prints_the_explanation(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.spark
 def test_a_view_explains_itself(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    """As its query does that is given the same arguments."""
+    """A view explains itself as its query does with the same arguments."""
     query = mrql.compile(
         "select (p.X, q.Y) from p in points, q in others where p.X = q.X", points=POINTS, others=POINTS
     )
@@ -60,7 +60,7 @@ def test_bars_are_as_high_as_the_times() -> None:
 
 
 class Notebook:
-    """What IPython has of it: what is displayed, and where it is drawn anew."""
+    """A replacement for the display of IPython that records each drawing."""
 
     def __init__(self) -> None:
         self.drawn: list[str] = []
@@ -92,8 +92,8 @@ def test_a_view_draws_itself_after_each_batch(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    """In a notebook where it was shown, of those that it follows too; where there is none it is printed, once. A batch
-    counts also where it can be drawn no more."""
+    """A displayed view is redrawn after each batch, also of a followed stream; without a notebook it is printed once. A
+    batch counts even if drawing fails."""
     notebook = Notebook()
     rows = spark.createDataFrame([(1, 2.0)], "X long, Y double")
     with mrql.compile(QUERY, points=POINTS).view(spark) as view:

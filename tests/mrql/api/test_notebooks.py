@@ -1,4 +1,4 @@
-"""The notebooks in `docs/notebooks`: their cells put out what is written below them."""
+"""The notebooks in `docs/notebooks`: their cells, run again, have the outputs that are stored in them."""
 
 from __future__ import annotations
 

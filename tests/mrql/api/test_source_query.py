@@ -1,4 +1,4 @@
-"""The thread that feeds a view with tables and logs, without a view."""
+"""The thread that feeds a view from tables and logs, tested without a view."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stopped() -> Iterator[None]:
 
 
 def test_a_batch_that_comes_after_the_wish_to_stop() -> None:
-    """It is not applied, and what it was for has ended, and not failed: it need not have been told itself."""
+    """A batch after a stop request is not applied; its query ends without an error, even if not yet stopped itself."""
     feed: Any = OneBatch()
     applied: list[object] = []
 

@@ -1,4 +1,4 @@
-"""`view.writeStream`: the words of Spark for what `follow` does."""
+"""`view.writeStream`: Spark's interface for writing streams, as another form of `follow`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRITER = ViewWriter(cast(View, None))
 
 @pytest.mark.spark
 def test_changes_are_written(spark: SparkSession, tmp_path: Path) -> None:
-    """Each batch once, by a view that is opened again, too."""
+    """The changes of each batch are written once, also by a reopened view."""
     (tmp_path / "left").mkdir()
     (tmp_path / "right").mkdir()
     (tmp_path / "right" / "1.csv").write_text("0,10\n1,20\n")
@@ -82,7 +82,7 @@ def test_what_is_refused(step: Any, message: str) -> None:
 
 @pytest.mark.parametrize("name", [each for each in vars(DataStreamWriter) if not each.startswith("_")])
 def test_each_word_of_spark_is_there_or_refused(name: str) -> None:
-    """None of them is an error of Python."""
+    """The writer has all public names of Spark's `DataStreamWriter`."""
     assert callable(getattr(WRITER, name))
 
 

@@ -1,4 +1,4 @@
-"""The life of a view: what is read too late, who else uses its tables and its session, and how it ends."""
+"""The lifetime of a view: reads that come too late, shared tables and sessions, and how it is closed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_changes_that_are_read_too_late(spark: SparkSession) -> None:
-    """They are those of a batch until the next one has come, and refused then: their rows are gone."""
+    """The changes of a batch can be read until the next batch, and then are an error, as their rows are gone."""
     with QUERY.view(spark) as view:
         view.apply(right=right(spark, (5, 10)))
         unread = view.apply(left=left(spark, (1, 5)))
@@ -50,7 +50,7 @@ def test_changes_that_are_read_too_late(spark: SparkSession) -> None:
 
 
 def test_changes_that_were_cached(spark: SparkSession) -> None:
-    """They can be read for as long as they are cached."""
+    """Cached changes can be read for as long as they are cached."""
     with QUERY.view(spark) as view:
         view.apply(right=right(spark, (5, 10)))
         changes = view.apply(left=left(spark, (1, 5))).cache()
@@ -61,7 +61,7 @@ def test_changes_that_were_cached(spark: SparkSession) -> None:
 
 
 def test_a_frame_of_rows_that_are_gone_is_no_loss(spark: SparkSession) -> None:
-    """What Spark finds only when it computes it says so, and the view goes on."""
+    """Rows that turn out to be gone only when Spark computes them are an error, and the view goes on."""
     query = mrql.compile("select (x, count(y)) from (x, y) in S group by x", S="bag((long, long))")
     with query.view(spark) as one, query.view(spark) as other:
         rows = spark.range(3).selectExpr("id AS _1", "id AS _2")
@@ -76,8 +76,7 @@ def test_a_frame_of_rows_that_are_gone_is_no_loss(spark: SparkSession) -> None:
 
 @pytest.mark.filterwarnings("ignore:toPandas attempted Arrow")
 def test_an_answer_that_is_read_beside_batches(spark: SparkSession) -> None:
-    """By another thread: it is that after one of the batches, in whatever way it is read, or it is said that it is
-    gone."""
+    """An answer read by another thread, in whatever way, is that after one batch, or an error that it is gone."""
     query = mrql.compile("select (x, count(y)) from (x, y) in S group by x", S="bag((long, long))")
     rows = spark.range(40).selectExpr("id % 20 AS _1", "id AS _2")
     ways: list[Callable[[DataFrame], list[Any]]] = [
@@ -119,7 +118,7 @@ def test_an_answer_that_is_read_beside_batches(spark: SparkSession) -> None:
 
 
 def test_an_answer_that_is_read_too_late(spark: SparkSession) -> None:
-    """And what is derived from it, and written."""
+    """An answer of an earlier batch, what is derived from it and what is written from it are an error."""
     query = mrql.compile("select (x, count(y)) from (x, y) in S group by x", S="bag((long, long))")
     rows = spark.range(3).selectExpr("id AS _1", "id AS _2")
     with query.view(spark) as view:
@@ -140,7 +139,7 @@ def test_an_answer_that_is_read_too_late(spark: SparkSession) -> None:
 
 
 def test_two_views_of_one_table(spark: SparkSession) -> None:
-    """It is as it was when it was first read for as long as one of them is open, and free after that."""
+    """Views of one table share a cached copy, which is freed when the last of them is closed."""
     reads = spark.sparkContext.accumulator(0)
 
     def read(rows):  # type: ignore[no-untyped-def]
@@ -162,7 +161,7 @@ def test_two_views_of_one_table(spark: SparkSession) -> None:
 
 
 def test_a_session_has_one_set_of_settings_at_a_time(spark: SparkSession) -> None:
-    """While one thread is at work, whatever another one does with the session waits; and it is left as it was."""
+    """While a thread has changed the settings of a session, views in others wait; then the settings are as before."""
     before, done = spark.conf.getAll, []
 
     def others() -> None:
@@ -184,7 +183,7 @@ def test_a_session_has_one_set_of_settings_at_a_time(spark: SparkSession) -> Non
 
 
 def test_settings_that_cannot_be_set(spark: SparkSession) -> None:
-    """They are not taken for set by what comes after."""
+    """If setting is interrupted, the settings are as before, and are set when they are next needed."""
     wanted = {"spark.sql.session.timeZone": "Asia/Tokyo"}
     before = spark.conf.getAll
     with (
@@ -203,7 +202,7 @@ def test_settings_that_cannot_be_set(spark: SparkSession) -> None:
 
 
 def test_a_view_is_not_closed_in_the_middle_of_a_batch(spark: SparkSession) -> None:
-    """By whoever a batch is delivered to: it has to end before."""
+    """`deliver` cannot close its view: the batch fails, and the view goes on."""
 
     def deliver(changes: DataFrame, number: int) -> None:
         view.close()
@@ -216,7 +215,7 @@ def test_a_view_is_not_closed_in_the_middle_of_a_batch(spark: SparkSession) -> N
 
 
 def test_why_spark_has_ended_is_what_is_said(spark: SparkSession) -> None:
-    """Not that a view could not be freed because of it."""
+    """If the JVM has ended, closing a view raises no error about states that could not be freed."""
     kept = persistent_rdds(spark)
     ended = Py4JNetworkError("Answer from Java side is empty")
     view = QUERY.view(spark)
@@ -228,7 +227,7 @@ def test_why_spark_has_ended_is_what_is_said(spark: SparkSession) -> None:
 
 
 def test_all_ends_whatever_goes_wrong_with_a_part(spark: SparkSession) -> None:
-    """The states are freed though a streaming query cannot be stopped."""
+    """The states are freed even if a streaming query cannot be stopped."""
     kept = persistent_rdds(spark)
     view = QUERY.view(spark)
     view.apply(left=left(spark, (1, 5)), right=right(spark, (5, 1)))

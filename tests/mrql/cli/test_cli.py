@@ -30,8 +30,7 @@ def mrql(*args: str | Path, env: dict[str, str] | None = None) -> subprocess.Com
 
 
 def in_this_process(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs the command here, which takes none of the second that a process takes to start; on Spark, over the session
-    that the tests share."""
+    """Runs the command in this process, which saves the start of another; on Spark, over the session of all tests."""
     done = CliRunner().invoke(main, [*map(str, args)])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -45,7 +44,7 @@ def on(engine: str, *args: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(params=["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def engine(request: pytest.FixtureRequest) -> str:
-    """Each of the engines; that of Spark is started before a command needs it."""
+    """Each of the engines; Spark is started before a command needs it."""
     if request.param == "spark":
         request.getfixturevalue("spark")
     return str(request.param)
@@ -74,7 +73,7 @@ def test_check_names_the_type(home: Path) -> None:
 
 
 def test_explain_shows_the_states_of_a_stream_whose_files_may_change(tmp_path: Path) -> None:
-    """It is the plan that `mrql stream` has with the same option."""
+    """With `--rewrites apply`, rows of a stream may be deleted in the plan; a stream with a key is refused."""
     file = tmp_path / "q.mrql"
     file.write_text('S = stream(csv, "s", ",", type((long, long)));\nselect (k, max(v)) from (k, v) in S group by k;')
     found = {how: CliRunner().invoke(main, ["explain", "--rewrites", how, str(file)]) for how in ("error", "apply")}
@@ -88,7 +87,7 @@ def test_explain_shows_the_states_of_a_stream_whose_files_may_change(tmp_path: P
 
 
 def test_check_and_explain_need_no_java_and_are_quick(home: Path) -> None:
-    """`check` and `explain` run where no Java is, in under a second once the files are in memory."""
+    """`check` and `explain` run without Java, and faster than a JVM could start."""
     env = without_java(home)
     for command in ("check", "explain"):
         times = []
@@ -123,7 +122,7 @@ TABLE = ' value  \n━━━━━━━━\n "é│日" \n1 row\n'
     ],
 )
 def test_what_is_piped_is_utf8(tmp_path: Path, encoding: str, command: tuple[str, ...], shown: str) -> None:
-    """Whatever the locale is: an answer has all its signs, and a message too. A query file may begin with a mark."""
+    """Piped answers and messages are UTF-8, whatever the locale; a query file may begin with a byte order mark."""
     (tmp_path / "q.mrql").write_text('\ufeffselect "é│日" from x in {1};', encoding="utf-8")
     (tmp_path / "wrong.mrql").write_text("select 日 from x in {1};", encoding="utf-8")
     call = (sys.executable, "-m", "mrql", *command)
@@ -133,7 +132,7 @@ def test_what_is_piped_is_utf8(tmp_path: Path, encoding: str, command: tuple[str
 
 
 def test_arguments_of_a_query(home: Path) -> None:
-    """What follows the file is the list `args` of strings, of which a path can be made."""
+    """The arguments after the file are the list `args` of strings, which may also be used in a path."""
     text = 'select y * (args[1] as long) from (k, y) in source(csv, args[0], ",", type((long, double)));'
     (home / "args.mrql").write_text(text)
     options = ("--data", home, "--engine", "reference", "--format", "json")
@@ -148,7 +147,7 @@ def test_arguments_of_a_query(home: Path) -> None:
 
 @pytest.mark.parametrize("pattern", ["d/?.csv", "d/[ab].csv", "d/{a,b}.csv", "{d,e}/*.csv", "d/[!c].csv"])
 def test_patterns_in_paths(tmp_path: Path, pattern: str) -> None:
-    """They name files for `run` as for `stream`."""
+    """A pattern in a path names the same files for `run` and for `stream`."""
     (tmp_path / "d").mkdir()
     for name in "ab":
         (tmp_path / "d" / f"{name}.csv").write_text("1\n")
@@ -161,7 +160,7 @@ def test_patterns_in_paths(tmp_path: Path, pattern: str) -> None:
 
 
 def test_run_needs_its_directories(tmp_path: Path) -> None:
-    """`run` waits for nothing: a directory that is not there is a mistake, in a stream too."""
+    """`run` does not wait for data: a missing directory is an error, also that of a stream."""
     (tmp_path / "q.mrql").write_text('e = stream(csv, "missing", ",", type(long));\ncount(e);\n')
     done = in_this_process("run", tmp_path / "q.mrql", "--data", tmp_path, "--engine", "reference")
     assert done.returncode == 1
@@ -195,7 +194,7 @@ def edges(tmp_path: Path) -> Path:
 
 
 def test_deletions(edges: Path, engine: str) -> None:
-    """Rows are taken away by files of a second directory or by tags; the answer is that of what is left."""
+    """Rows are deleted by files of a second directory or by tags; the answer is that of the remaining rows."""
     batches = {".": [[[1, 5, 5], [2, 7, 7]], [[1, 0, 0]], [[1, 0, 0], [2, 1, 1], [3, 3, 3]]]}
     batches["tagged"] = [[[1, 0, 0], [2, 7, 7]], batches["."][-1]]
     for command, place in product(("stream", "run"), batches):
@@ -301,7 +300,7 @@ def test_malformed_row(home: Path, row: str, reason: str) -> None:
 
 
 def test_bad_options(home: Path) -> None:
-    """A setting that is none is bad usage."""
+    """A malformed setting is bad usage."""
     assert in_this_process("run", home / "q.mrql", "--conf", "oops").returncode == 2
 
 
@@ -318,7 +317,7 @@ def test_bad_options(home: Path) -> None:
     ],
 )
 def test_bad_options_of_streams(home: Path, options: list[str], message: str) -> None:
-    """Numbers without end, and names that a variable of the shell did not have."""
+    """Intervals that are not finite, empty names of directories, and outputs that are named twice are bad usage."""
     done = in_this_process("stream", home / "q.mrql", "--engine", "reference", *options)
     assert done.returncode == 2
     assert message in done.stderr
@@ -339,7 +338,7 @@ def test_bad_options_of_streams(home: Path, options: list[str], message: str) ->
     ],
 )
 def test_one_directory_for_two_things(home: Path, options: list[str], message: str) -> None:
-    """Each would find what the other has written."""
+    """Two options may not name one directory, where each would find the other's files."""
     here = [str(home / option) if option.endswith("out") else option for option in options]
     done = in_this_process("stream", home / "q.mrql", "--data", home, "--engine", "reference", "--once", *here)
     assert done.returncode == 1
@@ -349,7 +348,7 @@ def test_one_directory_for_two_things(home: Path, options: list[str], message: s
 
 @pytest.mark.parametrize("command", ["show", "verify", "compact", "release"])
 def test_what_is_no_checkpoint_is_left_alone(home: Path, command: str) -> None:
-    """The directory of a source, for example, in which a new file would be one more with rows."""
+    """The commands refuse a directory that is not a checkpoint, such as that of a source, and write nothing to it."""
     before = sorted((home / "s").iterdir())
     done = in_this_process("checkpoint", command, home / "s")
     assert done.returncode == 1
@@ -359,7 +358,7 @@ def test_what_is_no_checkpoint_is_left_alone(home: Path, command: str) -> None:
 
 
 def test_deletions_in_the_place_of_the_stream(home: Path) -> None:
-    """All that comes would be taken away again."""
+    """A stream may not read its deletions from its own directory: all rows would be deleted again."""
     text = 'S = stream(csv, "s", ",", type((long, double)), deletions("./s/"));\nselect x from x in S;\n'
     (home / "q2.mrql").write_text(text)
     done = in_this_process("check", home / "q2.mrql", "--data", home)
@@ -376,27 +375,27 @@ def test_deletions_in_the_place_of_the_stream(home: Path) -> None:
     ],
 )
 def test_memory(home: Path, memory: str, said: str) -> None:
-    """A size that is none, or too little, is said to be before Spark is started."""
+    """A wrong or too small `--memory` is bad usage, before Spark is started."""
     done = CliRunner().invoke(main, ["run", str(home / "q.mrql"), "--memory", memory])
     assert (done.exit_code, done.stderr.endswith(said)) == (2, True)
 
 
 def test_what_memory_sets() -> None:
-    """It is that of the driver, and of each executor where there are some; a setting that is named counts before it."""
+    """`--memory` is the memory of the driver and of each executor; a setting given by `--conf` takes precedence."""
     common = Common(Path(), "json", 10, may_import=False, conf={"spark.executor.memory": "4g"}, memory="2g")
     assert common.settings == {"spark.driver.memory": "2g", "spark.executor.memory": "4g"}
 
 
 @pytest.mark.parametrize("command", ["check", "explain"])
 def test_what_evaluates_nothing_takes_no_engine(home: Path, command: str) -> None:
-    """An option that changes nothing is refused."""
+    """`check` and `explain` refuse the options of engines, which would change nothing."""
     for option in (("--engine", "reference"), ("--master", "local"), ("--memory", "2g"), ("--conf", "a=b")):
         done = in_this_process(command, home / "q.mrql", *option)
         assert (done.returncode, "No such option" in done.stderr) == (2, True), done.stderr
 
 
 def test_verify_names_the_file_of_a_wrong_deletion(home: Path) -> None:
-    """As `run` and `stream` do."""
+    """`verify` names the file with a deletion of a missing row."""
     (home / "gone").mkdir()
     (home / "gone" / "b.csv").write_text("77,7.0\n")
     text = 'S = stream(csv, "s", ",", type((long, double)), deletions("gone"));\ncount(S);\n'
@@ -424,7 +423,7 @@ def read_rows(directory: Path) -> Bag:
 
 
 def test_deletions_that_are_nowhere(home: Path) -> None:
-    """Whoever has mistyped the name of their directory sees it."""
+    """A missing directory of deletions is reported on standard error, and nothing is deleted."""
     (home / "numbers").mkdir()
     (home / "numbers" / "1.csv").write_text("1,2\n")
     source = 'stream(csv, "numbers", ",", type((long, long)), deletions("gnoe"))'
@@ -452,7 +451,7 @@ def test_stream_writes_a_directory_for_each_batch(home: Path, engine: str) -> No
 
 
 def test_stream_emits_changes(home: Path, engine: str) -> None:
-    """With `--emit changes` each batch holds the rows that came and went, with their weights."""
+    """With `--emit changes`, each batch holds the inserted and deleted rows of the answer, with their weights."""
     os.utime(home / "s" / "a.csv", (1, 1))
     out = home / "out"
     args = ("--data", home, "--once", "--max-files", "1", "--output", out, "--emit", "changes")
@@ -461,7 +460,7 @@ def test_stream_emits_changes(home: Path, engine: str) -> None:
 
 
 def test_stream_over_nothing(home: Path, engine: str) -> None:
-    """The answer to no data is an answer: batch 0."""
+    """A stream without data has an answer: batch 0."""
     for file in (home / "s").iterdir():
         file.unlink()
     (home / "total.mrql").write_text(QUERY.split(";")[0] + ";\ncount(S);\n")
@@ -474,7 +473,7 @@ def test_stream_over_nothing(home: Path, engine: str) -> None:
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_spark_finds_the_same_malformed_row(home: Path) -> None:
-    """On Spark too a malformed row is named with its file and line, and nothing is put out."""
+    """On Spark too, a malformed row is named with its file and line, and no batch is written."""
     (home / "s" / "c.csv").write_text("5,1.0\n6,y\n")
     out = home / "out"
     done = in_this_process("stream", home / "q.mrql", "--data", home, "--once", "--output", out)
@@ -485,7 +484,7 @@ def test_spark_finds_the_same_malformed_row(home: Path) -> None:
 
 
 def test_a_file_that_changes_after_it_was_read_is_an_error(home: Path) -> None:
-    """A consumed file is never silently ignored and never read twice."""
+    """A change of a file after it was read is an error; a hidden file is ignored."""
     from mrql.algebra.errors import UserError
     from mrql.jobs.loading import compile_over_files
     from mrql.runtime.sources.watched.directory import Directory

@@ -35,7 +35,7 @@ def named(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_option_of_a_command_stands_in_its_section(name: str) -> None:
-    """Or in that of the options that several commands have."""
+    """Each option of a command is in its section or in the shared one; the section has no other options."""
     of_all = sections()
     assert options(name) - named(of_all[f"mrql {name}"]) - named(of_all[SHARED]) == set()
     assert named(of_all[f"mrql {name}"]) - options(name) == set()

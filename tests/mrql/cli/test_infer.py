@@ -1,4 +1,4 @@
-"""`mrql infer`: what it prints can be pasted, and reads the files."""
+"""`mrql infer`: what it prints can be pasted into a query, and reads the files."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_what_has_no_type(home: Path, files: list[str], options: list[str], said
     ],
 )
 def test_rows_that_are_of_no_type(tmp_path: Path, name: str, text: str, said: str) -> None:
-    """It is said of the first one, in words of this command."""
+    """The error is about the first such row, and in the terms of this command, not of a query."""
     (tmp_path / name).write_text(text)
     done = infer(tmp_path / name)
     assert said in done.stderr
@@ -177,11 +177,11 @@ COLUMNS = {
 }
 
 Made = tuple[str, bytes, Sequence[str]]
-"""The name of a file, what is in it, and options."""
+"""The name of a file, its content, and options for it."""
 
 
 def csv_file(rng: Random) -> Made:
-    """Each column has fields of a few kinds."""
+    """A CSV file, in which each column has fields of a few kinds."""
     delimiter, options = rng.choice(",;\t|"), rng.choice(OPTIONS)
     columns = [rng.sample(FIELDS, rng.randint(1, 3)) for _ in range(rng.randint(1, 3))]
     rows = [[rng.choice(column) for column in columns] for _ in range(rng.randint(1, 4))]
@@ -233,7 +233,7 @@ def test_what_is_printed_reads_all_rows_or_says_which_not(
 
 
 def test_a_document_in_one_line(tmp_path: Path) -> None:
-    """A line may be an array; what is meant may be its elements."""
+    """A line with an array is one row of that type; a hint names `--multiline`, which makes its elements the rows."""
     (tmp_path / "d.json").write_text('[{"a": 1}]')
     done = infer(tmp_path / "d.json")
     assert "type row = list(<a: long>);" in done.stdout
@@ -243,7 +243,7 @@ def test_a_document_in_one_line(tmp_path: Path) -> None:
 
 
 def test_columns_that_a_file_of_a_directory_lacks(home: Path) -> None:
-    """The source that is printed reads it all the same."""
+    """If files of a directory lack columns, the printed source has `allowMissingColumns`, and reads them all."""
     (home / "q").mkdir()
     pq.write_table(pa.table({"a": [1]}), home / "q" / "1.parquet")
     pq.write_table(pa.table({"a": [0.5], "b": ["x"]}), home / "q" / "2.parquet")
@@ -274,7 +274,7 @@ NAMES = (
 def test_a_first_record_of_names(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, options: list[str], said: bool
 ) -> None:
-    """Where the columns are texts because of it, that is said; else nothing."""
+    """A first record that looks like names, and makes columns texts, is reported; otherwise nothing is."""
     (tmp_path / "f.csv").write_text(text)
     assert infer(tmp_path / "f.csv", *options).exit_code == 0
     assert [message.replace(f"{tmp_path}/", "") for message in caplog.messages] == [NAMES] * said

@@ -1,4 +1,4 @@
-"""What `explain` says: that it is there, that it is true of the plan, and that it can be read."""
+"""The full explanation of a query, as text, JSON and a picture: it is complete, true of the plan, and readable."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tests.support.queries import STREAMS, queries
 BLANK = "\n\n"
 QUERIES = Path(__file__).parent.parent.parent.parent / "queries"
 RECURSIVE = {"recursion": {"factorial", "gcd", "leaves", "insert"}, "trees": {"depth"}}
-"""The query files with functions that call themselves."""
+"""The recursive functions in query files, by the names of the files."""
 
 
 def trace_of(query: str) -> Trace:
@@ -78,7 +78,7 @@ def paper() -> dict[str, str]:
 
 
 def test_the_sections_of_the_paper_s_query(paper: dict[str, str]) -> None:
-    """Text, passes, stage, answer, and where it differs from the paper."""
+    """The sections are the query, the passes, the stage, the answer, and what differs from the paper."""
     assert list(paper) == [
         "The query",
         "The passes",
@@ -89,14 +89,14 @@ def test_the_sections_of_the_paper_s_query(paper: dict[str, str]) -> None:
 
 
 def test_the_query_and_its_sources(paper: dict[str, str]) -> None:
-    """The text, the types of the streams, and the term, in which a join is a nested cMap still."""
+    """The first section has the text, the types of the streams, and the term, with the join still a nested cMap."""
     assert "  select (x.A, avg(y.D)) from x in S1, y in S2 where x.B = y.C group by x.A\n" in paper["The query"]
     assert "  stream  S1  {<A: long, B: long>}\n  stream  S2  {<C: long, D: long>}\n" in paper["The query"]
     assert "groupBy(cMap(λx. cMap(λy. if x.B = y.C then" in paper["The query"]
 
 
 def test_the_passes_with_their_sources(paper: dict[str, str]) -> None:
-    """Each pass that changed something, with where it is from; the others by name."""
+    """Each pass that changed something is shown with its source; the others are named."""
     passes = paper["The passes"]
     assert "after normalize, [MRQL] §6, rule 4:\n" in passes
     assert "after joins, [MRQL] §5:\n" in passes
@@ -129,7 +129,7 @@ def test_h_of_section_10(paper: dict[str, str]) -> None:
 
 
 def test_the_merge_of_section_10(paper: dict[str, str]) -> None:
-    """`⊗`, how it is judged for each stream, and its diminisher."""
+    """The stage has `⊗`, its judgement for each stream, and its diminisher."""
     expected = """\
   ⊗ = ⇑(+ × +)
     [S1: ⊎, S2: □] ⊢ h : ⇑(+ × +)
@@ -140,7 +140,7 @@ def test_the_merge_of_section_10(paper: dict[str, str]) -> None:
 
 
 def test_the_answer_of_section_10(paper: dict[str, str]) -> None:
-    """The paper's `a`: the kMap that divides."""
+    """The answer is the paper's `a`: the kMap that divides."""
     assert "\n  a(X1) = cMap(λ(k, (s, c)). {(k, s ÷ c)}, X1)\n" in paper["Stage X1: groups by A"]
     assert paper["The answer"].startswith("  a(X1), as above\n")
 
@@ -167,14 +167,14 @@ def test_what_a_batch_of_the_paper_s_query_costs(paper: dict[str, str]) -> None:
 
 
 def test_what_differs_for_the_paper_s_query(paper: dict[str, str]) -> None:
-    """Pruned lineage, joins of any kind, support, missing values."""
+    """The differences are pruned lineage, joins of any kind, support, and missing values."""
     differs = paper["What differs from the paper"]
     titles = [line for line in differs.split("\n") if line.startswith("  ") and not line.startswith("   ")]
     assert titles == ["  Lineage is pruned.", "  Any join.", "  Support, not values.", "  Missing values."]
 
 
 def test_the_paper_s_own_form(paper: dict[str, str]) -> None:
-    """`θ = (k, (j, ((), ())))`, `h` that propagates it, and `a` over `reduce(⇑⊗, T(x))`."""
+    """The paper's form has `θ = (k, (j, ((), ())))`, an `h` that propagates it, and `a` over `reduce(⇑⊗, T(x))`."""
     differs = " ".join(paper["What differs from the paper"].split())
     assert "θ = (k, (j, ((), ())))" in differs
     assert "θ : (long, (long, ((), ())))" in differs
@@ -196,7 +196,7 @@ def test_a_total() -> None:
 
 
 def test_totals_over_the_same_rows() -> None:
-    """They are one stage, whose merge is a product."""
+    """Totals over the same rows are one stage, whose merge is a product."""
     text = explain_trace(trace_of("(sum(select p.Y from p in P), max(select p.Y from p in P))"))
     assert "Stage X1: totals\n" in text
     assert "  ⊗ = (+ × max)\n    [P: ⊎] ⊢ h : (+ × max)\n" in text
@@ -204,7 +204,7 @@ def test_totals_over_the_same_rows() -> None:
 
 
 def test_a_bag() -> None:
-    """Its rows with their weights; the answer changes as the bag does."""
+    """A bag is stored as its rows with their weights, and the answer changes as the bag does."""
     text = explain_trace(trace_of("select (p.X, t.V) from p in P, t in p.T where t.U > 3"))
     assert "Stage X1: a bag\n" in text
     assert "  ⊗̃ = − ([MRQL] Def. 6)" in text
@@ -223,21 +223,21 @@ def test_a_co_group_that_uses_a_side_whole() -> None:
 
 
 def test_keys_alone() -> None:
-    """`distinct` stores keys and their support, and needs no rule."""
+    """`distinct` stores only keys and their support."""
     text = explain_trace(traces()["distinct"])
     assert "    X1  by X: long  n: support, touched\n" in text
     assert "nothing but keys is stored" in text
 
 
 def test_a_product() -> None:
-    """A join without an equality says so."""
+    """A join without an equality is shown as a product, with the reason of its cost."""
     text = explain_trace(traces()["inequality"])
     assert "ΔS1 × S2 ⊎ S1' × ΔS2" in text
     assert "no equality links the sides: each new row meets all rows of the other side" in text
 
 
 def test_a_join_of_three() -> None:
-    """A batch of the last of three inputs is looked up in the second, and what it meets there in the first."""
+    """A join of three inputs looks up the touched keys, and joins none of its inputs anew."""
     text = " ".join(explain_trace(traces()["self_join"]).split())
     assert "the join S1·0 ⋈ S2 ⋈ S1·2: reads the touched keys, moves the delta" in text
     assert "anew" not in text
@@ -256,14 +256,14 @@ def test_a_join_that_is_made_again() -> None:
 
 
 def test_the_sides_of_a_union() -> None:
-    """They are judged together: a union with a side that does not change is no homomorphism."""
+    """The sides of a union are judged together: a union with a side that does not change is no homomorphism."""
     text = explain_trace(traces()["union"])
     assert "    [S1: ⊎, S2: ⊎] ⊢ h : ⇑+\n" in text
     assert "n(S1): support, n(S2): support" in text
 
 
 def test_two_joins_feed_one_state() -> None:
-    """Each keeps inputs of its own, also where they are of the same stream."""
+    """Two joins that feed one state each keep their own inputs, also of the same stream."""
     join = "select (x.{}, y.{}) from x in S1, y in S2 where x.{} = y.{}"
     sides = join.format("A", "D", "B", "C"), join.format("B", "C", "A", "D")
     trace = trace_of(f"select (k, sum(v)) from (k, v) in (({sides[0]}) union ({sides[1]})) group by k")
@@ -273,7 +273,7 @@ def test_two_joins_feed_one_state() -> None:
 
 
 def test_a_static_table() -> None:
-    """It is joined with, and not judged."""
+    """A static table is joined with, but has no judgement."""
     text = explain_trace(traces()["static_table"])
     assert "  table   R   {<A: long, name: string>}\n" in text
     assert "    [S1: ⊎] ⊢ h : ⇑+\n" in text
@@ -281,14 +281,14 @@ def test_a_static_table() -> None:
 
 
 def test_no_inverse() -> None:
-    """A merge that is no group says which of its parts is none."""
+    """If a merge has no inverse, the explanation names the part that has none."""
     text = explain_trace(traces()["having"])
     assert "  ⊗ = ⇑(+ × max × ⊎)\n" in text
     assert "  no ⊗̃: max has no inverse, so that a deletion cannot be merged\n" in text
 
 
 def test_several_stages() -> None:
-    """Each has its section, and so has what the first one passes on to the second."""
+    """Each stage has a section, and so has the derived stream that the first passes on to the second."""
     text = explain_trace(traces()["two_nested"])
     titles = [title for title in sections(text) if title.startswith(("Stage", "Stream"))]
     assert titles == ["Stage X1: groups by B", "Stream D1: what is passed on", "Stage X2: groups by C"]
@@ -309,7 +309,7 @@ def test_a_stage_that_reads_another() -> None:
 
 
 def test_a_query_that_reads_no_stream() -> None:
-    """It has no stages, and its answer does not change."""
+    """A query that reads no stream has no stages, and its answer does not change."""
     text = explain_trace(trace_of("1 + 2"))
     assert "Stage" not in text
     assert "no stream is read: the answer does not change" in text
@@ -327,7 +327,7 @@ def test_a_term_without_a_text() -> None:
 @pytest.mark.parametrize("width", [100, 80])
 @each_trace
 def test_the_text_keeps_its_width(trace: Trace, width: int) -> None:
-    """No line is longer than asked for, or ends with a space, and no two are empty."""
+    """No line is longer than asked for or ends with a space, and no two empty lines follow each other."""
     text = explain_trace(trace, width)
     assert max(map(len, text.split("\n"))) <= width
     assert [line for line in text.split("\n") if line != line.rstrip()] == []
@@ -337,7 +337,7 @@ def test_the_text_keeps_its_width(trace: Trace, width: int) -> None:
 
 @each_trace
 def test_the_names_of_the_supply_are_not_shown(trace: Trace) -> None:
-    """A number behind a name tells it from another in scope: the smallest one that does."""
+    """The terms that are shown, with readable names, are those of the plan up to bound names."""
     shown = facts_of(trace)
     for stage in shown.stages:
         assert alpha_equal(stage.h, stage.stage.derivation.h)
@@ -347,7 +347,7 @@ def test_the_names_of_the_supply_are_not_shown(trace: Trace) -> None:
 
 @each_trace
 def test_explaining_is_quick(trace: Trace) -> None:
-    """Less than a tenth of a second of computing."""
+    """Explaining takes less than a second of computing."""
 
     def seconds() -> float:
         start = time.process_time()
@@ -367,7 +367,7 @@ repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in S)
 @pytest.mark.parametrize("read", [RANKS, f"select (n, count(r)) from (n, r) in ({RANKS}) group by n"])
 @pytest.mark.parametrize("strategy", [strategy for strategy in LoopStrategy if strategy is not LoopStrategy.FIXPOINT])
 def test_each_way_of_a_loop_is_explained(strategy: LoopStrategy, read: str) -> None:
-    """Whether its value is the answer, or read by another stage: in all forms, with all streams that there are."""
+    """Each strategy of a loop is explained in all forms, whether the loop is the answer or another stage reads it."""
     query = mrql.compile(read, S="{(long, long)}")
     trace = planned(query.term, strategy=strategy)
     text = explain_trace(trace)
@@ -378,7 +378,7 @@ def test_each_way_of_a_loop_is_explained(strategy: LoopStrategy, read: str) -> N
 
 
 def test_explaining_loads_no_spark() -> None:
-    """Nor is pyspark imported."""
+    """Explaining a query does not import pyspark."""
     program = (
         "import sys; from mrql.explain import explain_trace; "
         "from mrql.translate.compile_program import compile_program; "
@@ -394,7 +394,7 @@ def test_explaining_loads_no_spark() -> None:
 
 @each_trace
 def test_the_lineage_tree_has_the_type_of_the_lineage(trace: Trace) -> None:
-    """`θ` as it is shown is that of the annotated term."""
+    """The type of the `θ` that is shown is that in the annotated term."""
     for stage in trace.plan.stages:
         annotated = explained = stage.derivation.annotated
         if stage.shape is Shape.TOTAL and len(stage.components) > 1:
@@ -419,7 +419,7 @@ def test_the_tables_hold_the_components(trace: Trace) -> None:
 
 @each_trace
 def test_the_names_of_columns_are_distinct(trace: Trace) -> None:
-    """Within the keys of a table, and within its other columns; all of basic type or collections."""
+    """Names are distinct among the keys of a table and among its other columns; no column is a tuple or a record."""
     for stage in trace.plan.stages:
         for table in stage_tables(stage):
             keys = [column.name for column in table.keys]
@@ -450,7 +450,7 @@ def test_definition_6(monoid: Monoid, expected: str | None) -> None:
 
 
 def test_what_has_no_inverse_is_named_once() -> None:
-    """In the order of the parts."""
+    """The parts without an inverse are named once each, in their order."""
     assert without_inverse(Keyed(ProductMonoid((SUM, MIN, PRODUCT, MIN)))) == ("min", "*")
 
 
@@ -540,7 +540,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def faults(value: Any, schema: Any, path: str = "$") -> Iterator[str]:
-    """Where a value is not as the schema says."""
+    """The places where a value does not match the schema."""
     if isinstance(schema, dict):
         if not isinstance(value, dict) or list(value) != list(schema):
             yield f"{path}: {value!r}"
@@ -559,7 +559,7 @@ def faults(value: Any, schema: Any, path: str = "$") -> Iterator[str]:
 
 @each_trace
 def test_the_json_schema(trace: Trace) -> None:
-    """The keys are always the same, and the document survives being written."""
+    """Every document matches the schema, and is the same after being written as JSON and read."""
     document = explain_json(trace)
     assert list(faults(document, SCHEMA)) == []
     assert json.loads(json.dumps(document)) == document
@@ -567,7 +567,7 @@ def test_the_json_schema(trace: Trace) -> None:
 
 @each_trace
 def test_the_terms_in_json_read_back(trace: Trace) -> None:
-    """Each is, up to bound names, the plan's own."""
+    """The terms in the document parse back to those of the plan, up to bound names."""
     document = explain_json(trace)
     sources = {s["name"]: Stream(s["name"], parse_type(s["type"]), s["static"]) for s in document["sources"]}
     sources |= {d["name"]: Stream(d["name"], parse_type(d["type"])) for d in document["derived"]}
@@ -589,7 +589,7 @@ def test_the_terms_in_json_read_back(trace: Trace) -> None:
 
 @each_trace
 def test_the_feeds_in_json_read_back(trace: Trace) -> None:
-    """Rows are over the inputs, and shares over the rows."""
+    """The rows of a feed parse back over its inputs, and its shares over its rows, with the types of the plan."""
     tables = {t.name: t for t in _static(trace)}
     for shown, stage in zip(explain_json(trace)["stages"], trace.plan.stages, strict=True):
         for feed, actual in zip(shown["feeds"], stage.feeds, strict=True):
@@ -607,7 +607,7 @@ def _static(trace: Trace) -> list[Stream]:
 
 
 def test_the_document_of_the_paper_s_query() -> None:
-    """What a program looks for first."""
+    """The document of the paper's query has its stage's shape, merge, streams, tables, lineage and cost."""
     (stage,) = explain_json(traces()["paper"])["stages"]
     assert stage["shape"] == "keyed"
     assert stage["merge"] == "⇑(+ × +)"
@@ -628,7 +628,7 @@ def test_the_document_of_the_paper_s_query() -> None:
 @settings(max_examples=25, deadline=None)
 @given(queries())
 def test_every_query_is_explained(text: str) -> None:
-    """Whatever a query is, there is something to say of it, and it is true to the schema and to the plan."""
+    """Every query has an explanation, whose document matches the schema and the plan."""
     trace = planned(compile_program(text, "q", STREAMS).queries[-1].term)
     assert sections(explain_trace(trace))["The query"]
     assert list(faults(explain_json(trace), SCHEMA)) == []
@@ -651,7 +651,7 @@ def boxes(svg: ElementTree.Element) -> list[tuple[float, float, float, float]]:
 
 @each_trace
 def test_the_picture_is_well_formed(trace: Trace) -> None:
-    """XML with a box for each operator: sources, states, the answer, and what lies between; the same each time."""
+    """The picture is XML with a box for each operator of the circuit, and is the same each time."""
     text = explain_graph(trace)
     svg = ElementTree.fromstring(text)
     kinds = [rect.get("class") for rect in svg.iter(f"{SVG}rect") if rect.get("class")]
@@ -680,7 +680,7 @@ def test_boxes_lie_apart_and_inside(trace: Trace) -> None:
 
 @each_trace
 def test_nothing_is_cut_without_a_tooltip(trace: Trace) -> None:
-    """What a box leaves out is in its title: of a long type, or of an answer of many lines."""
+    """A box has a title with the whole text exactly if it cuts a line or leaves lines out."""
     svg = ElementTree.fromstring(explain_graph(trace))
     for box in svg.iter(f"{SVG}g"):
         lines = [text.text or "" for text in box.iter(f"{SVG}text")]
@@ -695,7 +695,7 @@ def test_nothing_is_cut_without_a_tooltip(trace: Trace) -> None:
 
 
 def test_a_long_answer_and_a_long_type_are_cut() -> None:
-    """Both in one picture, so that what is held of each is held of something."""
+    """A long answer and a long type are both cut, so that the test above covers boxes of both kinds."""
     columns = ", ".join(f"column_{i}: long" for i in range(9))
     averages = ", ".join(f"sum(s.column_{i}) / (1 + count(s.column_{i}))" for i in range(9))
     text = f"select (k, {averages}) from s in S group by k: s.column_0"
@@ -707,7 +707,7 @@ def test_a_long_answer_and_a_long_type_are_cut() -> None:
 
 
 def test_the_picture_of_the_paper_s_query() -> None:
-    """Two sources are kept by key and joined; what is joined goes to the stage, and that to the answer."""
+    """Two sources are kept by key and joined; the join goes to the stage, and the stage to the answer."""
     svg = ElementTree.fromstring(explain_graph(traces()["paper"]))
     arrows = [path for path in svg.iter(f"{SVG}path") if path.get("marker-end")]
     assert len(arrows) == 6
@@ -727,13 +727,13 @@ def test_the_picture_of_the_paper_s_query() -> None:
 
 
 def test_names_are_escaped_in_the_picture() -> None:
-    """Types are written with the signs that XML is written with."""
+    """The `<` and `>` of types are escaped in the picture."""
     assert "{&lt;A: long, B: long&gt;}" in explain_graph(traces()["paper"])
 
 
 @pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
 def test_rows_that_pass_through_python(construct: Construct) -> None:
-    """None do, but for functions that call themselves and imported ones; explain names those."""
+    """No rows pass through Python, except through recursive and imported functions, which the explanation names."""
     trace = trace_of_construct(construct)
     found = [function.called for function in facts_of(trace).python]
     assert found == PYTHON.get(construct.name, [])
@@ -744,14 +744,14 @@ def test_rows_that_pass_through_python(construct: Construct) -> None:
 
 @pytest.mark.parametrize("file", sorted(QUERIES.rglob("*.mrql")), ids=lambda file: file.stem)
 def test_no_rows_of_query_files_pass_through_python(file: Path) -> None:
-    """Those of `queries/` compile to Catalyst as a whole, but for the functions that call themselves."""
+    """The files of `queries/` compile to Catalyst as a whole, except for their recursive functions."""
     program = compile_over_files(file.read_text(encoding="utf-8"), str(file))
     found = {function.called for query in program.queries for function in facts_of(planned(query.term)).python}
     assert found == RECURSIVE.get(file.stem, set())
 
 
 def test_constants_pass_no_rows_through_python() -> None:
-    """A function of constants is evaluated once, before there are rows."""
+    """A recursive function of constants is evaluated once, before any rows, and no rows pass through it."""
     gcd = "function gcd(a: long, b: long): long { if b > 0 then gcd(b, a mod b) else a }; "
     assert (
         facts_of(

@@ -1,4 +1,4 @@
-"""`mrql explain --passes`: every pass that ran is shown, and what it says of a change is true."""
+"""`mrql explain --passes`: every pass that ran is shown, with the changes that it has made."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ each_trace = pytest.mark.parametrize("trace", all_traces().values(), ids=all_tra
 
 @each_trace
 def test_every_pass_that_ran_is_shown_in_order(trace: Trace) -> None:
-    """Under its phase, with its source and what it ran on; and once with its condition."""
+    """Each pass is shown under its phase, with its source and what it ran on; its condition is shown once."""
     text = explain_passes(trace, width=100_000)
     lines = iter(text.split("\n"))
     phase: Phase | None = None
@@ -64,14 +64,14 @@ def test_every_pass_that_ran_is_shown_in_order(trace: Trace) -> None:
 
 @each_trace
 def test_what_changed_is_shown(trace: Trace) -> None:
-    """Of a pass that changed something there is something to see, and nothing of one that did not."""
+    """Changes are shown for a pass exactly if it changed something."""
     for run in trace.runs:
         assert bool(changes(run)) is run.has_changed, run.name
 
 
 @each_trace
 def test_a_changed_part_is_the_smallest_that_has_all_changes(trace: Trace) -> None:
-    """It is a part of each of the two terms, in one of which it is not; and where it is changed, it is itself."""
+    """The changed part is a subterm of the term before, and replacing it by the part after gives the term after."""
     for run in trace.runs:
         if isinstance(run.before, Plan | Stage) or isinstance(run.after, Plan | Stage) or not run.has_changed:
             continue
@@ -94,7 +94,7 @@ def put_back(whole: Term, part: Term, other: Term) -> Term:
     ],
 )
 def test_passes_over_plans_are_shown(text: str, name: str, shown: list[str]) -> None:
-    """Which stage they changed, and which part of it."""
+    """A pass over a plan is shown with the stages and the parts of them that it changed."""
     of_pass = explain_passes(trace_of(text)).split(f"\n  {name}, ")[1].split("\n\n")[0]
     for line in shown:
         assert line in of_pass
@@ -104,7 +104,7 @@ def test_passes_over_plans_are_shown(text: str, name: str, shown: list[str]) -> 
     ("text", "strategy", "name"), [(CLOSURE, LoopStrategy.AUTO, "fixpoint"), (CARRIED, LoopStrategy.DIFFUSE, "diffuse")]
 )
 def test_the_choice_for_a_loop_is_shown(text: str, strategy: LoopStrategy, name: str) -> None:
-    """With the reason that `explain` gives, before all else that is done to the query."""
+    """The choice for a loop is shown in the phase of loops, with the reason that the plan gives."""
     trace = trace_of(text, strategy)
     of_phase = explain_passes(trace).split(f"Phase: {Phase.LOOPS.value}\n")[1].split("Phase: ")[0]
     assert f"  {name}, " in of_phase
@@ -112,7 +112,7 @@ def test_the_choice_for_a_loop_is_shown(text: str, strategy: LoopStrategy, name:
 
 
 def test_no_term_is_shown_twice_as_a_whole() -> None:
-    """What a pass gave need not be shown as what another one gets."""
+    """The input of a pass is not shown if it was shown as the output of an earlier pass."""
     passes = {block.split(",")[0]: block for block in explain_passes(trace_of(SUMMED)).split("\n\n  ")[1:]}
     assert "    −\n" in passes["lineage"]
     assert "    −" not in passes["answer"], "the part of the query that the stage answers was shown before its lineage"
@@ -132,13 +132,13 @@ def test_the_document_says_the_same(trace: Trace) -> None:
 @pytest.mark.parametrize("width", [60, 100])
 @each_trace
 def test_lines_are_not_wider_than_asked_for(trace: Trace, width: int) -> None:
-    """But for those that a name makes wider."""
+    """No line is wider than asked for, except those of one word or with a quoted name."""
     lines = explain_passes(trace, width).split("\n")
     assert [line for line in lines if len(line) > width and " " in line.strip() and "`" not in line] == []
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:
-    """In the place of what `explain` shows otherwise, for each expression, as text and as data."""
+    """`--passes` replaces the usual explanation, for each expression, as text and as JSON."""
     file = tmp_path / "q.mrql"
     file.write_text('S = stream(csv, "s", ",", type((long, long)));\n' + TOTALS + ";\n1 + 2;\n")
     shown = CliRunner().invoke(main, ["explain", "--passes", str(file)], catch_exceptions=False)

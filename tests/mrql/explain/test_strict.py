@@ -1,4 +1,4 @@
-"""`--strict` refuses what a batch would compute again from a whole state, and nothing else."""
+"""`--strict` refuses a query if a batch would recompute a part of it from a whole state, and no other query."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ order by y desc limit 3;
 
 @pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
 def test_what_recomputes_is_what_explain_says(construct: Construct) -> None:
-    """A query is refused where `explain` gives the answer's change, or that of a derived stream, as the whole state."""
+    """A query is refused exactly if changes of its answer or a derived stream cost the whole state in `explain`."""
     document = explain_json(trace_of(construct))
     changes = [*document["derived"], document["answer"]]
     reasons = [change["reason"] for change in changes if change["cost"] == WHOLE]
@@ -38,7 +38,7 @@ def test_what_recomputes_is_what_explain_says(construct: Construct) -> None:
 
 
 def test_some_are_refused_and_some_are_not() -> None:
-    """The test above is one in both directions."""
+    """Some of the constructs are refused, and some are not."""
     refused = set()
     for construct in CONSTRUCTS:
         try:
@@ -61,7 +61,7 @@ def test_some_are_refused_and_some_are_not() -> None:
     ],
 )
 def test_the_part_and_the_place(query: str, part: str, place: str | None) -> None:
-    """The message names the part, and shows what of the text it came from."""
+    """The error names the part of the plan, and its span is the text that the part came from."""
     with pytest.raises(UserError) as caught:
         mrql.compile(query, **STREAMS).view(strict=True)
     assert caught.value.message.startswith(f"{part} would be computed again from the whole state in each batch: ")
@@ -70,7 +70,7 @@ def test_the_part_and_the_place(query: str, part: str, place: str | None) -> Non
 
 
 def test_a_strict_view_depends_on_deletions() -> None:
-    """The maximum of what only grows is a single value; of what shrinks it is looked for in all that is there."""
+    """A maximum is accepted if rows are only inserted, and refused with deletions, when all rows are searched again."""
     query = mrql.compile("max(select y from (x, y) in S)", **STREAMS)
     require_incremental(query.trace(insert_only=True).plan)
     with pytest.raises(UserError, match="the answer would be computed again"):
@@ -89,7 +89,7 @@ def test_a_strict_view_depends_on_deletions() -> None:
     ids=" ".join,
 )
 def test_the_commands(tmp_path: Path, command: tuple[str, ...]) -> None:
-    """Each refuses before it reads any data, whatever it would put out."""
+    """Each command refuses before it reads any data, whatever its output would be."""
     file = tmp_path / "q.mrql"
     file.write_text(LIMITED)
     done = CliRunner().invoke(main, [*command, "--strict", str(file)])
@@ -100,7 +100,7 @@ def test_the_commands(tmp_path: Path, command: tuple[str, ...]) -> None:
 
 
 def test_a_query_that_is_not_refused(tmp_path: Path) -> None:
-    """Nothing is different then."""
+    """A query that is not refused has the same output with and without `--strict`."""
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "a.csv").write_text("1,2\n1,3\n")
     file = tmp_path / "q.mrql"

@@ -1,4 +1,4 @@
-"""The one screen that `mrql explain` begins with: what a batch costs, and what is kept."""
+"""The summary of `mrql explain`, on one screen: what a batch costs, and what is kept."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def section(trace: Trace, title: str, width: int = 100) -> list[str]:
 
 
 def said(trace: Trace, title: str = "What a batch costs", width: int = 100) -> dict[str, str]:
-    """What is said behind each name."""
+    """The text after each name in a section."""
     found: dict[str, str] = {}
     for line in section(trace, title, width):
         name = line.split()[0] if line[2] != " " else [*found][-1]
@@ -56,8 +56,8 @@ def compiled(text: str) -> Trace:
 @EACH_CONSTRUCT
 @WIDTHS
 def test_it_says_what_the_circuit_does(construct: Construct, width: int) -> None:
-    """Each stage, each derived stream and the answer has the cost that its operators have, and why, where that is more
-    than the delta."""
+    """Each stage, each derived stream and the answer has the largest cost of its operators, with the reason if that is
+    more than the delta."""
     trace = compiled(construct.query)
     plan, circuit, found = trace.plan, circuit_of(trace.plan), said(trace, width=width)
     wanted = {stage.name: circuit.works(stage.name) for stage in plan.stages}
@@ -73,7 +73,7 @@ def test_it_says_what_the_circuit_does(construct: Construct, width: int) -> None
 
 @EACH_CONSTRUCT
 def test_each_state_is_there(construct: Construct) -> None:
-    """All tables of all stages, each with its keys and its columns."""
+    """All tables of all stages are listed, each with its keys and its columns."""
     trace = compiled(construct.query)
     tables = [table for stage in facts_of(trace).stages for table in stage.tables]
     found = said(trace, "What is kept") if tables else {}
@@ -86,7 +86,7 @@ def test_each_state_is_there(construct: Construct) -> None:
 
 
 def every_trace() -> dict[str, Trace]:
-    """Those of the golden files, of query files, and of TPC-H."""
+    """The traces of the golden files, of the query files, and of TPC-H."""
     files = {f"{name}:{i}": trace for name, found in program_traces().items() for i, trace in enumerate(found)}
     return {**traces(), **files, **{name: case(name).query.trace() for name in NAMES}}
 
@@ -94,7 +94,7 @@ def every_trace() -> dict[str, Trace]:
 @WIDTHS
 @pytest.mark.parametrize("trace", every_trace().values(), ids=every_trace().keys())
 def test_it_is_one_screen(trace: Trace, width: int) -> None:
-    """Also of the queries of TPC-H: with no line that is too long, and one for each part, whose names are short."""
+    """The summary has at most 40 lines, none of which is too long or ends with a space, also for TPC-H."""
     lines = explain_summary(trace, width).rstrip("\n").split("\n")
     assert len(lines) <= 40
     assert all(len(line) <= width for line in lines)
@@ -142,7 +142,7 @@ repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in S)
 @WIDTHS
 @pytest.mark.parametrize("strategy", ["exact", "diffuse", "recompute"])
 def test_a_loop_says_its_way(strategy: Loop, width: int) -> None:
-    """And what goes back to it, which costs what its stages do."""
+    """The strategy of a loop is named, and for `diffuse` also what is fed back to it."""
     trace = mrql.compile(RANKS, **STREAMS).trace(loop=strategy)
     text = " ".join(explain_summary(trace, width).split())
     assert f"(--loop {strategy})" in text
@@ -170,7 +170,7 @@ def test_what_it_reads_and_what_may_be_deleted() -> None:
 
 
 def test_what_it_leaves_out_is_in_the_derivation() -> None:
-    """The text of the query, the types of what it reads, and the reasons in full."""
+    """The query's text, the types of its inputs and the full reasons are in the derivation, not in the summary."""
     trace = case("q21").query.trace()
     (short, long) = explain_summary(trace), " ".join(explain_trace(trace).split())
     reason = trace.circuit.change("answer").reason
@@ -181,7 +181,7 @@ def test_what_it_leaves_out_is_in_the_derivation() -> None:
 
 
 def test_a_notebook_has_all_of_it() -> None:
-    """What is kept, with types, and the reasons in full."""
+    """The HTML for a notebook has what is kept, with types, and the full reasons."""
     query = case("q21").query
     html = explain_html(query.trace(), query.type)
     for text in ("{&lt;n_nationkey: long, n_name: string&gt;}", "SAUDI ARABIA", "c: long (+)", "supplier by s_suppkey"):
@@ -190,7 +190,7 @@ def test_a_notebook_has_all_of_it() -> None:
 
 
 class Terminal(StringIO):
-    """What is a terminal to whoever asks."""
+    """A stream that says it is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -198,7 +198,7 @@ class Terminal(StringIO):
 
 @pytest.mark.parametrize("columns", [100, 80, 60])
 def test_the_page_is_as_wide_as_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no wider than 100 columns; so it is where there is no terminal."""
+    """The page is as wide as the terminal, up to 100 columns, which is its width without a terminal."""
     assert page_width() == 100
     monkeypatch.setattr(sys, "stdout", Terminal())
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -209,7 +209,7 @@ def test_the_page_is_as_wide_as_the_terminal(columns: int, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("width", [1, 20, 60])
 def test_a_narrow_page(width: int) -> None:
-    """It has sixty columns where the terminal has fewer."""
+    """The page has sixty columns if the terminal has fewer."""
     lines = explain_summary(case("q08").query.trace(), width).split("\n")
     assert 50 < max(map(len, lines)) <= 60
 

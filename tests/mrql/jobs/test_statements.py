@@ -20,7 +20,7 @@ ENGINES = ["reference", pytest.param("spark", marks=pytest.mark.spark)]
 
 @pytest.fixture(params=ENGINES)
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
-    """Runs a program in one of the engines; its data and what it writes are in the test's directory."""
+    """Runs a program on one of the engines, with its data and its output in the test's directory."""
     if request.param == "spark":
         request.getfixturevalue("spark")
 
@@ -46,7 +46,7 @@ def lines(directory: Path) -> list[str]:
 
 
 def test_include(tmp_path: Path) -> None:
-    """A path is relative to the including file; what the file defines is known from then on, and once only."""
+    """A path is relative to the including file; definitions are known from there on; a file is included only once."""
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "a.mrql").write_text('include "b.mrql"; x = y + 1; 7;')
     (tmp_path / "lib" / "b.mrql").write_text("y = 1;")
@@ -57,7 +57,7 @@ def test_include(tmp_path: Path) -> None:
 
 
 def test_an_error_in_an_included_file_names_that_file(tmp_path: Path) -> None:
-    """Both where it is parsed and where it is typed."""
+    """An error in an included file has its place in that file, for parse errors and type errors."""
     for text, message in (("x = ;", "expected an expression"), ("function f(n: int): int { m };", "unknown name `m`")):
         (tmp_path / "a.mrql").write_text("\n" + text)
         with pytest.raises(UserError, match=message) as caught:
@@ -66,7 +66,7 @@ def test_an_error_in_an_included_file_names_that_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_includes_itself(tmp_path: Path) -> None:
-    """On whatever way."""
+    """A file that includes itself, through others too, is an error that shows the chain of inclusions."""
     (tmp_path / "a.mrql").write_text('include "b.mrql";')
     (tmp_path / "b.mrql").write_text('x = 1;\ninclude "a.mrql";')
     with pytest.raises(UserError) as caught:
@@ -83,7 +83,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_what_fails_in_an_included_function_has_its_place_there(run: Run, tmp_path: Path) -> None:
-    """Also where Spark has found it, and whatever the file is called."""
+    """A runtime error in an included function has its place in that file, on both engines and for any file name."""
     (tmp_path / "it's.mrql").write_text("\nfunction third(n: int): int { n / (n - n) };")
     (tmp_path / "s.csv").write_text("1\n2\n")
     result = run('include "it\'s.mrql"; select third(x) from x in source(csv, "s.csv", ",", type(int));')
@@ -97,7 +97,7 @@ ROWS = 'select (i, "r " + (i as string), {i}) from i in 1..3'
 
 
 def test_dump_is_read_back(run: Run, tmp_path: Path) -> None:
-    """As JSON: what a program has dumped it can read, further down."""
+    """A program can read, further down, the JSON that it has dumped."""
     reading = 'source(json, "out/d", type(<A: long, B: string, C: [<U: double>]>))'
     text = f"""
     dump "out/d" from select <A: i, B: if i = 2 then null else "ä, \\"", C: {{<U: i / 2.0>}}> from i in 1..3;
@@ -108,7 +108,7 @@ def test_dump_is_read_back(run: Run, tmp_path: Path) -> None:
 
 
 def test_dumped_lines(run: Run, tmp_path: Path) -> None:
-    """A tuple is an object of `_1`, `_2`, …, a value without parts is `{"value": …}`; nulls are written."""
+    """A tuple is an object with `_1`, `_2`, …, an atomic value is `{"value": …}`, and nulls are written."""
     assert values(run(f'dump "d" from {ROWS}; dump "n" from 1 + 2; dump "v" from {{null, "a"}};')) == []
     assert list(map(json.loads, lines(tmp_path / "d"))) == [{"_1": i, "_2": f"r {i}", "_3": [i]} for i in (1, 2, 3)]
     assert list(map(json.loads, lines(tmp_path / "n"))) == [{"value": 3}]
@@ -116,7 +116,7 @@ def test_dumped_lines(run: Run, tmp_path: Path) -> None:
 
 
 def test_dump_of_json_values_elements_and_times(run: Run, tmp_path: Path) -> None:
-    """JSON values are written as what they are, elements as the data that they are, dates and timestamps as texts."""
+    """JSON values are written unchanged, XML elements as data of their constructors, and timestamps as texts."""
     (tmp_path / "d.csv").write_text("1,2026-01-31 10:20:30.5\n")
     text = """
     dump "d" from select <J: <A: [n, null]> as any, X: [xml| <a k="v">t</a> |], T: t, In: [<U: t, V: 1.5 as any>]>
@@ -130,7 +130,7 @@ def test_dump_of_json_values_elements_and_times(run: Run, tmp_path: Path) -> Non
 
 
 def test_malformed_rows_of_a_program_that_stores(tmp_path: Path, run: Run) -> None:
-    """They are kept aside once, however many expressions read them."""
+    """Malformed rows are quarantined once, however many expressions use the stored value."""
     (tmp_path / "s.csv").write_text("1\nx\n2\n")
     text = 'store S := select x + 1 from x in source(csv, "s.csv", ",", type(int)); sum(S); count(S); dump "d" from S;'
     assert values(run(text, "--malformed", "quarantine", "--quarantine", str(tmp_path / "aside"))) == [5, 2]
@@ -140,7 +140,7 @@ def test_malformed_rows_of_a_program_that_stores(tmp_path: Path, run: Run) -> No
 
 
 def test_store_is_read_back(run: Run, tmp_path: Path) -> None:
-    """As CSV: missing values and empty strings are told apart."""
+    """A program can read the CSV that it has stored, in which missing values and empty strings differ."""
     text = 'store "out" + "/s" from select (i, t, 1.5e10 * i) from (i, t) in {(1, ""), (2, null), (3, " a,b\\" ")};'
     assert values(run(text)) == []
     assert lines(tmp_path / "out" / "s") == ['1,"",1.5E10', "2,,3.0E10", '3," a,b"" ",4.5E10']
@@ -150,7 +150,7 @@ def test_store_is_read_back(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["notes.txt", ".notes", "_notes"])
 def test_a_target_is_replaced(run: Run, tmp_path: Path, name: str) -> None:
-    """A second run replaces what the first has written, and nothing that it has not."""
+    """A second run replaces the output of the first, but not a directory with other files."""
     run('store "s" from {1, 2};')
     run('store "s" from {3};')
     assert lines(tmp_path / "s") == ["3"]
@@ -177,7 +177,7 @@ def test_a_target_is_replaced(run: Run, tmp_path: Path, name: str) -> None:
 def test_what_another_program_has_written_is_not_replaced(
     run: Run, tmp_path: Path, files: dict[str, str], statement: str
 ) -> None:
-    """Whatever its files are called: what a query has written carries a mark with their names."""
+    """A directory is not replaced unless its `_SUCCESS` has the mark of a query and lists the other files."""
     (tmp_path / "theirs").mkdir()
     for name, text in files.items():
         (tmp_path / "theirs" / name).write_text(text, encoding="latin-1")
@@ -188,7 +188,7 @@ def test_what_another_program_has_written_is_not_replaced(
 
 
 def test_a_link_is_not_replaced(run: Run, tmp_path: Path) -> None:
-    """Nor what it leads to; an empty directory is."""
+    """Neither a symbolic link nor its target is replaced; an empty directory is."""
     run('store "s" from {1};')
     (tmp_path / "link").symlink_to("s")
     (tmp_path / "dangling").symlink_to("nowhere")
@@ -208,7 +208,7 @@ def test_a_link_is_not_replaced(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_what_csv_cannot_hold(run: Run, tmp_path: Path, text: str, message: str) -> None:
-    """It is an error with its place, and leaves no file."""
+    """A value that CSV cannot represent is an error with its place, and leaves no file."""
     result = run(text)
     assert result.exit_code == 1
     assert f"q.mrql:1:1: error: {message}" in result.stderr
@@ -238,7 +238,7 @@ def test_wrong_targets(text: str, message: str) -> None:
 @pytest.mark.parametrize("path", ["data/s", "data", "data/../data/s/"])
 @pytest.mark.parametrize("source", ['"data/s"', '"data/s/*.csv"', '"data/t", deletions("data/s")'])
 def test_a_query_does_not_replace_what_it_reads(tmp_path: Path, path: str, source: str) -> None:
-    """Its rows were gone with the first answer. What another query reads is replaced when that is asked for."""
+    """A query may not replace a directory that it reads itself; one that only another query reads may be replaced."""
     path_of, _, more = source.partition(",")
     stream = f'stream(csv, {path_of}, ",", type(long){"," + more if more else ""})'
     with pytest.raises(UserError) as caught:
@@ -248,7 +248,7 @@ def test_a_query_does_not_replace_what_it_reads(tmp_path: Path, path: str, sourc
 
 
 def test_a_streaming_query_may_say_where_its_answer_goes(run: Run, tmp_path: Path) -> None:
-    """Then the answer after each batch takes the place of the one before it."""
+    """A streaming query with `store` writes its answer to that target, and refuses `--emit changes`."""
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "1.csv").write_text("1,2\n1,3\n")
     text = 'store "sums" from select (k, sum(v)) from (k, v) in stream(csv, "s", ",", type((int, int))) group by k;'
@@ -266,7 +266,7 @@ def test_a_streaming_query_may_say_where_its_answer_goes(run: Run, tmp_path: Pat
 
 
 def test_trace_is_the_value_and_prints_it(run: Run, tmp_path: Path) -> None:
-    """With its place, on standard error; of a collection the first twenty elements."""
+    """`trace` returns its argument, and prints it with its place on standard error."""
     (tmp_path / "s.csv").write_text("1\n2\n")
     result = run(
         'S = source(csv, "s.csv", ",", type(int));\nsum(trace(S)) + trace(count(S)); trace([1, 2])[0] + trace(3);'
@@ -277,14 +277,14 @@ def test_trace_is_the_value_and_prints_it(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_long_trace(run: Run) -> None:
-    """What is left out is told."""
+    """A trace shows the first twenty elements of a collection, and `…` for the others."""
     result = run("count(trace(1..30));")
     assert values(result) == [30]
     assert result.stderr.endswith(f"trace: [{', '.join(map(str, range(1, 21)))}, …]\n")
 
 
 def test_trace_in_a_loop(run: Run) -> None:
-    """Each step prints."""
+    """`trace` in a loop prints in each step."""
     result = run("repeat x = {1} step select v * 2 from v in trace(x) limit 3;")
     assert values(result) == [[8]]
     assert [line.rpartition(" trace: ")[2] for line in result.stderr.splitlines()] == ["{1}", "{2}", "{4}"]
@@ -293,7 +293,7 @@ def test_trace_in_a_loop(run: Run) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("run", ["spark"], indirect=True)
 def test_trace_within_rows_is_refused_on_spark(run: Run) -> None:
-    """Rows do not pass through Python, so that nothing could print them."""
+    """`trace` of a value that differs by row is an error on Spark, where rows do not pass through Python."""
     result = run("select trace(x) from x in {1, 2};")
     assert result.exit_code == 1
     assert "1:8: error: `trace` of what is different for each row prints nothing on Spark" in result.stderr
@@ -310,7 +310,7 @@ def test_trace_of_rows_in_the_reference(tmp_path: Path) -> None:
 
 
 def test_what_is_stored_is_evaluated_once(run: Run, tmp_path: Path) -> None:
-    """However often it is named, and by whatever is stored after it; what is not named is not evaluated."""
+    """A stored value is evaluated once, however many expressions and stored values use it; an unused one never is."""
     (tmp_path / "s.csv").write_text("1,2\n1,3\n2,4\n")
     text = """
     S = source(csv, "s.csv", ",", type((int, int)));

@@ -1,4 +1,4 @@
-"""How a stream is watched: its metrics, which say one thing in two forms, its log, and its progress on a terminal."""
+"""Monitoring of a stream: its metrics as JSON and as OpenMetrics, its log, and its progress on a terminal."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def stream(home: Path, *more: str, engine: str = "reference") -> Result:
 
 
 def records(home: Path, engine: str = "reference") -> list[dict[str, Any]]:
-    """What each batch adds to the file of the metrics."""
+    """The records that the batches add to the metrics file."""
     stream(home, "--metrics", str(home / "metrics.jsonl"), engine=engine)
     return [json.loads(line) for line in (home / "metrics.jsonl").read_text().splitlines()]
 
@@ -68,7 +68,7 @@ def records(home: Path, engine: str = "reference") -> list[dict[str, Any]]:
 
 
 def check_records(home: Path, found: list[dict[str, Any]], joined: list[int | None]) -> None:
-    """All numbers that are known beforehand; the rows that were `joined` only some engines know."""
+    """Checks all numbers that are known beforehand; `joined` has the joined rows of each batch, None if not known."""
     assert [record["batch"] for record in found] == [0, 1, 2, 3]
     assert [record["files"] for record in found] == [{"s": 1, "t": 0}, {"s": 0, "t": 1}, *[{"s": 1, "t": 0}] * 2]
     assert [record["rows_in"] for record in found] == [
@@ -95,18 +95,17 @@ def check_records(home: Path, found: list[dict[str, Any]], joined: list[int | No
     check_operators(found, joined)
     sizes = [record["state"] for record in found]
     assert all(size["rows"] > 0 and size["bytes"] > 0 for size in sizes[-1].values())
-    assert "s" in sizes[-1]  # its rows can be taken away again, and so are kept
+    assert "s" in sizes[-1]  # its rows may be deleted, and so are kept
     total = sum(run.stat().st_size for run in (home / "state" / "runs").rglob("*") if run.is_file())
     assert found[-1]["checkpoint_bytes"] <= total
 
 
 def check_operators(found: list[dict[str, Any]], joined: list[int | None]) -> None:
-    """What each operator was given and has given: sources what was read, indexes what they have added, the stage what
-    it touched."""
+    """Checks the input and output rows of each operator: sources, indexes, the join, the stage and the answer."""
     for record, rows in zip(found, joined, strict=True):
         operators = record["operators"]
         assert operators["s"]["rows_in"] == operators["s"]["rows_out"] == record["rows_in"]["s"]
-        for name in ("s", "t"):  # of rows with one key, sums may be kept
+        for name in ("s", "t"):  # rows with the same key may be kept as sums
             read, kept = record["rows_in"][name], operators[f"X1.{name}"]["rows_out"]
             assert operators[f"X1.{name}"]["rows_in"] == read
             assert (kept > 0, kept <= read) == (read > 0, True)
@@ -121,26 +120,25 @@ def check_operators(found: list[dict[str, Any]], joined: list[int | None]) -> No
         assert operators["answer"]["rows_out"] == record["rows_out"]
     assert found[-1]["operators"]["X1"]["milliseconds"] > 0
     assert found[-1]["operators"]["X1"]["state_rows"] > 0
-    if joined[-1] is not None:  # one job of Spark computes all of them
+    if joined[-1] is not None:  # on Spark, one job computes all of them
         timed = {name for name, of in found[-1]["operators"].items() if of["milliseconds"] is not None}
         assert timed == {"X1.s", "X1.t", "X1.join", "X1", "answer"}
 
 
 def test_a_line_for_each_batch(home: Path) -> None:
-    """It has what the batch has read and put out, what it has cost, and what is left."""
+    """Each batch adds a line with what it has read and written, its times, and the sizes of the states."""
     check_records(home, records(home), [0, 2, 1, 1])
 
 
 @pytest.mark.spark
 def test_the_same_on_spark(home: Path, spark: SparkSession) -> None:
-    """Rows that are put out are counted by the job that writes them, and the bytes of a state are what Spark keeps.
-    Those that are joined are not counted."""
+    """The records on Spark are the same, except that joined rows are not counted."""
     check_records(home, records(home, "spark"), [None] * 4)
 
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_what_operators_give_one_another(home: Path, engine: str, request: pytest.FixtureRequest) -> None:
-    """What is mapped, kept and passed on; where a number is not known, what is made of it is not."""
+    """Operators report their input and output rows; if an output is not known, nor is the input of the next one."""
     if engine == "spark":
         request.getfixturevalue("spark")
     counts = "select (a, count(b)) from (a, b) in s group by a"
@@ -166,7 +164,7 @@ def test_what_operators_give_one_another(home: Path, engine: str, request: pytes
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_what_several_stages_read(home: Path, engine: str, request: pytest.FixtureRequest) -> None:
-    """What is passed on to several is kept for them on Spark, and so is known; so are the rows of a bag."""
+    """The output rows of a derived stream that several stages read, and those of a bag, are known on Spark too."""
     if engine == "spark":
         request.getfixturevalue("spark")
     read = 's = stream(csv, "s", ",", type((long, long)));'
@@ -177,7 +175,7 @@ def test_what_several_stages_read(home: Path, engine: str, request: pytest.Fixtu
     assert [operators["D1"]["rows_out"] for operators in found] == [2, 2]
     (join,) = (name for name in found[0] if name.endswith(".join"))
     bag = join.removesuffix(".join")
-    rows = [2, 4] if engine == "reference" else [2, 3]  # a row that comes and goes is one on Spark
+    rows = [2, 4] if engine == "reference" else [2, 3]  # on Spark, a row that is inserted and deleted counts once
     assert [operators[join]["rows_out"] for operators in found] == rows
     assert [operators[bag]["rows_out"] for operators in found] == rows
 
@@ -192,7 +190,7 @@ repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in s)
 @pytest.mark.wide
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_what_a_loop_feeds_back(home: Path, engine: str, request: pytest.FixtureRequest) -> None:
-    """In each of its steps, and what it begins with."""
+    """The output rows of a loop's delay are those of its start and of all its steps."""
     if engine == "spark":
         request.getfixturevalue("spark")
     (home / "q.mrql").write_text(f's = stream(csv, "s", ",", type((long, long))); {RANKS}')
@@ -200,7 +198,8 @@ def test_what_a_loop_feeds_back(home: Path, engine: str, request: pytest.Fixture
     found = [json.loads(line) for line in (home / "metrics.jsonl").read_text().splitlines()]
     (delay,) = (name for name in found[0]["operators"] if name.startswith("C"))
     rows = [record["operators"][delay]["rows_out"] for record in found]
-    # Two nodes; these go, and those that they lead to come; those go. Then one of the two leads to itself, and stays.
+    # 2 nodes are inserted; they are deleted, and the 3 that they lead to inserted; these are deleted. In the second
+    # batch, one of the two leads to itself, and stays.
     assert rows == [10, 8]
 
 
@@ -215,7 +214,7 @@ def test_what_a_loop_feeds_back(home: Path, engine: str, request: pytest.Fixture
 def test_a_bag_gives_the_rows_that_come_to_it(
     home: Path, query: str, bag: str, rows: list[int], engine: str, request: pytest.FixtureRequest
 ) -> None:
-    """One that is the whole answer, and one of groups."""
+    """A bag reports the rows that each batch adds to it, as the whole answer and as a component of groups."""
     if engine == "spark":
         request.getfixturevalue("spark")
     (home / "q.mrql").write_text(f's = stream(csv, "s", ",", type((long, long))); {query};')
@@ -223,7 +222,7 @@ def test_a_bag_gives_the_rows_that_come_to_it(
 
 
 def test_lines_are_added(home: Path) -> None:
-    """What is in the file stays; half a line that a killed process has left is ended."""
+    """Lines are appended to the metrics file; an incomplete line that a killed process has left is ended first."""
     file = home / "metrics.jsonl"
     file.write_text('{"batch": 0}\n{"bat')
     records_text = file.read_text()
@@ -233,7 +232,7 @@ def test_lines_are_added(home: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written(home: Path) -> None:
-    """It is found before the first batch."""
+    """A metrics file that cannot be written is an error before the first batch."""
     options = ["--engine", "reference", "--once", "--data", str(home), "--metrics", str(home / "none" / "m.jsonl")]
     done = CliRunner().invoke(main, ["stream", str(home / "q.mrql"), *options])
     assert (done.exit_code, done.stdout) == (3, "")
@@ -244,13 +243,13 @@ def test_a_file_that_cannot_be_written(home: Path) -> None:
 
 
 def values(text: str) -> dict[tuple[str, str | None], float]:
-    """The samples of OpenMetrics text, by name and the value of their one label."""
+    """The samples of an OpenMetrics text, by name and the value of their label, if any."""
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {(sample.name, next(iter(sample.labels.values()), None)): sample.value for sample in samples}
 
 
 def test_both_forms_say_the_same(home: Path) -> None:
-    """The totals are the sums of the lines, the gauges are those of the last line."""
+    """OpenMetrics counters are the sums over the JSON lines, and its gauges are the values of the last line."""
     found, totals = records(home), Totals()
     assert values(totals.text()) == {("mrql_batches_total", None): 0}
     for record in found:
@@ -287,7 +286,7 @@ REPORT = Report(
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    """Without a checkpoint it has no size, and a label may have any text."""
+    """Unknown values, such as the size of a missing checkpoint, are left out; a label may have any text."""
     totals = Totals()
     totals.add(record_of(REPORT))
     known = values(totals.text())
@@ -298,7 +297,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 @pytest.mark.parametrize("off", [0.25, math.inf])
 def test_how_far_loops_may_be_off(off: float) -> None:
-    """JSON has no infinite number: there it is null."""
+    """The residual of loops is in both forms of the metrics; an infinite one is null in JSON."""
     record = record_of(attrs.evolve(REPORT, residual=Residual(off, 3, 2 * off)))
     found = None if math.isinf(off) else off
     assert record["residual"] == {"change": found, "elements": 3, "distance": None if found is None else 2 * off}
@@ -309,7 +308,7 @@ def test_how_far_loops_may_be_off(off: float) -> None:
 
 
 def test_the_endpoint() -> None:
-    """It serves what has been added so far, on the loopback address alone, and nothing else."""
+    """The endpoint serves the metrics added so far and nothing else, on the loopback address only."""
     metrics = Metrics.opened(None, 0)
     assert metrics.endpoint is not None
     try:
@@ -327,7 +326,7 @@ def test_the_endpoint() -> None:
 
 
 def test_a_port_that_is_taken(home: Path) -> None:
-    """One message, before the first batch."""
+    """A port that is taken is one error message, before the first batch."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         options = ["--engine", "reference", "--once", "--data", str(home), "--metrics-port", str(port)]
@@ -341,7 +340,7 @@ def test_a_port_that_is_taken(home: Path) -> None:
 
 
 def test_what_is_logged(home: Path) -> None:
-    """From the level on that is asked for, with time, level and module; without one, as it was always said."""
+    """With `--log-level`, messages from that level on have time, level and module; without it, messages are plain."""
     debug = stream(home, "--log-level", "debug").stderr.splitlines()
     line = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (\w+) (mrql\.[\w.]+): (.+)")
     found = [matched.groups() for text in debug if (matched := line.fullmatch(text))]
@@ -364,7 +363,7 @@ def test_what_is_logged(home: Path) -> None:
 
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_malformed_rows_of_a_table_are_logged(home: Path, checkpoint: bool) -> None:
-    """They are a warning, whether the stream has a checkpoint or not."""
+    """Malformed rows of a static table are logged as a warning, with and without a checkpoint."""
     put(home / "table" / "1.csv", "1,2\nx\n", 0)
     text = """
     s = stream(csv, "s", ",", type((int, int)));
@@ -382,7 +381,7 @@ def test_malformed_rows_of_a_table_are_logged(home: Path, checkpoint: bool) -> N
 
 
 def test_nobody_reads_what_is_logged(home: Path) -> None:
-    """The answers go on: a stream whose progress went to `head` ended with success, and left files unread."""
+    """A stream reads all its files and writes all its answers even if its standard error is closed."""
     options = ["--once", "--max-files", "1", "--data", home, "--engine", "reference", "--output", home / "out"]
     options += ["--malformed", "quarantine", "--quarantine", home / "aside"]
     command = [sys.executable, "-m", "mrql", "stream", home / "q.mrql", *options]
@@ -398,7 +397,7 @@ def test_nobody_reads_what_is_logged(home: Path) -> None:
 
 
 def test_a_table_on_a_terminal(home: Path) -> None:
-    """The last batches stand in a table; the answers go where they go."""
+    """On a terminal, progress is a table of the last batches."""
     options = ["--once", "--max-files", "1", "--data", str(home), "--engine", "reference"]
     options += ["--output", str(home / "out"), "--malformed", "quarantine", "--quarantine", str(home / "aside")]
     command = ["-m", "mrql", "stream", str(home / "q.mrql"), *options]

@@ -1,4 +1,4 @@
-"""What is going on while there is nothing to show."""
+"""The line that says what is running while there is nothing else to show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from mrql.output.activity import Activity
 
-# From Python 3.12 on, to open a terminal in a process with threads is warned of; what is run in it is another program.
+# From Python 3.12 on, opening a terminal in a process with threads gives a warning; here another program runs in it.
 pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
 
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -27,14 +27,14 @@ def query(tmp_path: Path) -> Path:
 
 
 def test_on_a_terminal(query: Path) -> None:
-    """Spark starts while it is said so, though what it writes itself is kept back; then the answer stands alone."""
+    """On a terminal, a line says that Spark starts and what is computed, and then gives way to the answer alone."""
     environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = ["-m", "mrql", "run", str(query)]
     with pexpect.spawn(
         sys.executable, command, encoding="utf-8", dimensions=(40, 100), timeout=180, env=environment
     ) as p:
         p.expect_exact("starting Spark (")
-        p.expect("computing line 1[, ]")  # and, once Spark does something, what
+        p.expect("computing line 1[, ]")  # then, once Spark runs something, its progress
         p.expect(pexpect.EOF)
         left = str(p.before)[str(p.before).rindex("\x1b[2K") :]
     assert p.exitstatus == 0
@@ -42,7 +42,7 @@ def test_on_a_terminal(query: Path) -> None:
 
 
 def test_elsewhere(query: Path) -> None:
-    """Nothing is said in a file or a pipe."""
+    """In a file or a pipe, there is nothing but the answer."""
     command = [sys.executable, "-m", "mrql", "run", "--engine", "reference", str(query)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=True)
@@ -61,7 +61,7 @@ def stream(tmp_path: Path) -> list[str]:
 
 
 def test_a_stream_on_a_terminal(stream: list[str]) -> None:
-    """That the first batch is on its way is said until it is done, and then what it was."""
+    """On a terminal, a line says that the first batch is running; then the table of batches replaces it."""
     environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)}
     with pexpect.spawn(
         sys.executable, stream, encoding="utf-8", dimensions=(40, 100), timeout=60, env=environment
@@ -74,14 +74,14 @@ def test_a_stream_on_a_terminal(stream: list[str]) -> None:
 
 
 def test_a_stream_elsewhere(stream: list[str]) -> None:
-    """Standard error has the lines of batches alone where it is no terminal."""
+    """Without a terminal, standard error has only the lines of the batches."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, *stream], capture_output=True, text=True, timeout=60, env=environment)
     assert (done.returncode, "first batch" in done.stderr, done.stderr[:16]) == (0, False, "batch 0: 2 rows ")
 
 
 def test_what_is_said() -> None:
-    """The line says what is done, and what Spark does."""
+    """The line has the current activity, and what Spark is doing."""
     shown = Activity(is_shown=False)
     with shown.during("computing line 1"):
         assert "computing line 1 (0 s)" in str(shown._line().text)

@@ -1,4 +1,4 @@
-"""What the parser says about texts that are wrong."""
+"""The parser's errors for invalid texts: messages, hints and places."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mrql.parser.parser import QUERY_MAX_LEVELS, parse_expression, parse_program
 
 
 def outcome_of(parse: Callable[[str], syntax.Node], text: str) -> syntax.Node | UserError:
-    """The tree or the error; anything else that is raised is a fault of the parser."""
+    """The tree or the `UserError`; any other exception is a fault of the parser."""
     try:
         return parse(text)
     except UserError as error:
@@ -126,7 +126,7 @@ def error_of(text: str) -> UserError:
     ],
 )
 def test_messages(text: str, message: str) -> None:
-    """The message says what was expected and what was found, in words that are not the grammar's."""
+    """The message says what was expected and what was found, without the grammar's own names."""
     assert message == error_of(text).message
 
 
@@ -170,14 +170,14 @@ def test_hints(text: str, hint: str) -> None:
     ],
 )
 def test_places(text: str, line: int, column: int, marked: str) -> None:
-    """The error is where the text stops making sense."""
+    """The span of an error is the place where the text becomes invalid."""
     span = error_of(text).span
     assert span is not None
     assert (line, column, marked) == (span.line, span.column, span.text)
 
 
 def test_rendering() -> None:
-    """A person sees the file, the line and a caret."""
+    """A rendered error has the file and place, the line with carets below the span, and the hint."""
     with pytest.raises(UserError) as caught:
         parse_program("x = 1;\ny = select a form a in A;", "q.mrql")
     assert caught.value.render() == (
@@ -189,7 +189,7 @@ def test_rendering() -> None:
 
 
 def test_one_expression_or_type_only() -> None:
-    """A text for one expression or type holds nothing else."""
+    """A text for one expression or one type holds exactly that."""
     with pytest.raises(UserError, match="expected the end of the query, found `;`"):
         parse_expression("1; 2")
     with pytest.raises(UserError, match="expected the end of the query, found `int`"):
@@ -235,7 +235,7 @@ ONCE = {"x as {": ("x as ", "{"), "x as bag(": ("x as ", "bag(")}
 
 
 def deep_text(title: str, depth: int) -> str:
-    """The construct, `depth` times inside itself."""
+    """The construct, nested in itself `depth` times."""
     opening, middle, closing = DEEP[title]
     if title == "XML":
         return f"[xml| {opening * depth}{closing * depth} |]"
@@ -255,7 +255,7 @@ def deep_text(title: str, depth: int) -> str:
 
 @pytest.mark.parametrize("title", DEEP)
 def test_deep_texts(title: str) -> None:
-    """However deep a text is, it is a tree or an error, never a stack overflow."""
+    """A thousand levels of a construct are an error, or a tree for round brackets, but never a stack overflow."""
     outcome = outcome_of(parse_program, deep_text(title, 1000))
     if title == "round brackets":
         assert isinstance(outcome, syntax.Script)
@@ -265,7 +265,7 @@ def test_deep_texts(title: str) -> None:
 
 
 def test_a_very_deep_text() -> None:
-    """Nor does Python's own stack overflow, where it takes a tree apart."""
+    """Tens of thousands of levels do not overflow Python's own stack either, where a tree is taken apart."""
     assert isinstance(outcome_of(parse_program, "(" * 24_000 + "1" + ")" * 24_000), syntax.Script)
     assert isinstance(outcome_of(parse_program, "- " * 50_000 + "1"), UserError)
 
@@ -279,7 +279,7 @@ def test_deep_texts_without_an_end(title: str) -> None:
 
 @pytest.mark.parametrize("title", DEEP)
 def test_texts_that_are_deep_enough_for_anybody(title: str) -> None:
-    """Fifty levels are no trouble."""
+    """Fifty levels of each construct parse."""
     assert len(parse_program(deep_text(title, 50)).statements) == 1
 
 
@@ -304,7 +304,7 @@ tight_soup = st.lists(st.sampled_from(WORDS), max_size=20).map("".join)
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(any_text, token_soup, tight_soup))
 def test_any_text_is_a_tree_or_an_error(text: str) -> None:
-    """No text of any kind gives anything but a tree or an error that can be shown."""
+    """Any text is a tree, or an error that can be rendered, with a span inside the text."""
     for parse in (parse_program, parse_expression, parse_type):
         outcome = outcome_of(parse, text)
         if isinstance(outcome, UserError):
@@ -334,5 +334,5 @@ def test_damaged_queries(data: st.DataObject) -> None:
     outcome = outcome_of(parse_program, " ".join(words))
     if isinstance(outcome, UserError):
         assert outcome.render().startswith("<query>:")
-        # The names of the grammar's terminals are for the grammar.
+        # Messages do not show the names of the grammar's terminals.
         assert not re.search(r"_[A-Z]|[A-Z]{4}", outcome.message.split(", found")[0])

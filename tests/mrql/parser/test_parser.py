@@ -1,4 +1,4 @@
-"""What the parser makes of texts that are right."""
+"""The trees that the parser builds from valid texts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def select(text: str) -> syntax.Select:
 
 
 def brackets(expr: syntax.Expr) -> str:
-    """The expression with a pair of brackets around everything that an operator joins."""
+    """The expression as text, with a pair of brackets around each operation."""
     match expr:
         case syntax.Binary(op, left, right):
             return f"({brackets(left)} {op.value} {brackets(right)})"
@@ -87,7 +87,7 @@ def brackets(expr: syntax.Expr) -> str:
 
 
 def test_every_rule_is_built() -> None:
-    """For each rule of the grammar that makes a tree there is a method that makes a node of it."""
+    """For each grammar rule that makes a tree, `TreeBuilder` has a method that builds its node."""
     for rule in grammar().rules:
         name = rule.alias or rule.origin.name
         replaced_by_its_child = rule.options.expand1 and not rule.alias and len(rule.expansion) == 1
@@ -150,7 +150,7 @@ def test_every_rule_is_built() -> None:
     ],
 )
 def test_precedence(text: str, expected: str) -> None:
-    """Operators bind as the table says."""
+    """Operators have the expected precedence and associativity."""
     assert expected == brackets(parse_expression(text))
 
 
@@ -208,7 +208,7 @@ def test_set_operators_join_whole_selects(text: str, expected: str) -> None:
     ],
 )
 def test_values(text: str, expected: syntax.Expr) -> None:
-    """Literals, tuples, records, bags and lists are what they look like."""
+    """Literals, tuples, records, bags and lists parse to the corresponding trees."""
     assert expected == parse_expression(text)
 
 
@@ -218,7 +218,7 @@ def test_literals_of_different_types_differ() -> None:
 
 
 def test_record_ends_at_the_first_bare_angle() -> None:
-    """Inside a record `>` ends it, unless brackets or `if … then` stand between."""
+    """Inside a record, `>` ends it, unless it is within brackets or between `if` and `then`."""
     expr = parse_expression("<A: x, B: (y > z), C: if y > z then <D: 1> else 0> > w")
     assert isinstance(expr, syntax.Binary)
     assert expr.op is syntax.BinaryOp.GREATER
@@ -248,7 +248,7 @@ def test_record_ends_at_the_first_bare_angle() -> None:
     ],
 )
 def test_what_follows_an_expression(text: str, expected: syntax.Expr) -> None:
-    """Projections, positions, slices, calls and ascriptions."""
+    """Projections, positions, indexes, slices, calls and ascriptions parse after an expression."""
     assert expected == parse_expression(text)
 
 
@@ -286,7 +286,7 @@ def test_a_word_ends_where_it_ends() -> None:
 
 
 def test_keywords_in_capitals() -> None:
-    """Keywords may be in capitals, as in Apache MRQL; names may not change theirs."""
+    """Keywords may be in capitals, as in Apache MRQL, and the tree is the same."""
     assert parse_expression("select X from X in A where X = 1 group by k: X order by k desc") == (
         parse_expression("SELECT X FROM X IN A WHERE X = 1 GROUP BY k: X ORDER BY k DESC")
     )
@@ -310,7 +310,7 @@ def test_lambdas() -> None:
 
 
 def test_case() -> None:
-    """A case has patterns of every kind, separated by bars."""
+    """The branches of a case are separated by bars, and have patterns of many kinds."""
     expr = parse_expression(
         'case t { Leaf(n): n | Node(l, *): 2 | (1, _): 3 | [a, -1]: 4 | "x": 5 | x as int: 6 | * : 7 }'
     )
@@ -363,7 +363,7 @@ def test_quantifier_in_a_condition() -> None:
 
 
 def test_all_clauses_of_a_select() -> None:
-    """Every clause arrives where it belongs."""
+    """Every clause of a select is at its place in the tree."""
     query = select(
         "select distinct (k, count(p)) from p in P, q in Q where p.A = q.B "
         "group by k: p.X, (i, _): (p.Y, p.Z) having count(p) > 1 order by k desc, inv(i), i asc limit 10"
@@ -438,7 +438,7 @@ def source(text: str) -> syntax.SourceExpr:
 
 
 def test_sources() -> None:
-    """A source has a format and arguments; some look like expressions and are not."""
+    """A source has a format and arguments; some arguments, such as `header`, look like expressions but are not."""
     csv = source('source(csv, "points", ",", type(<X: long, Y: long>), header)')
     assert (csv.kind, csv.format) == (syntax.SourceKind.SOURCE, "csv")
     path, delimiter, row, header = csv.args
@@ -454,7 +454,7 @@ def test_sources() -> None:
 
 @pytest.mark.parametrize("format_", ["line", "csv", "json", "xml", "parquet", "text", "binary", "orc", "socket"])
 def test_formats_are_names(format_: str) -> None:
-    """A format is any name: it is up to whoever reads the data."""
+    """The parser takes any name as a format."""
     assert syntax.SourceExpr(syntax.SourceKind.STREAM, format_, (name("path"),), NOWHERE) == source(
         f"stream({format_}, path)"
     )
@@ -471,7 +471,7 @@ def test_formats_are_names(format_: str) -> None:
     ],
 )
 def test_xpath_is_text(path: str, expected: str) -> None:
-    """A path is kept as it is written; a quoted one loses its quotes."""
+    """A path is kept as it is written, without blanks or quotes around it."""
     args = source(f'source(xml, "f", {{"a", "b"}}, xpath({path}))').args
     assert (string("f"), syntax.TagsArg(("a", "b"), NOWHERE), syntax.XPathArg(expected, NOWHERE)) == args
 
@@ -515,7 +515,7 @@ def test_xml_literal() -> None:
     ],
 )
 def test_types(text: str, expected: syntax.TypeExpr) -> None:
-    """Types in both spellings."""
+    """Types parse in both spellings, as in `{int}` and `bag(int)`."""
     assert expected == parse_type(text)
 
 
@@ -552,7 +552,7 @@ def test_types(text: str, expected: syntax.TypeExpr) -> None:
     ],
 )
 def test_statements(text: str, expected: syntax.Statement) -> None:
-    """One statement of each kind."""
+    """A statement of each kind parses to its node."""
     assert expected == statement(text)
 
 
@@ -583,7 +583,7 @@ def test_data_types() -> None:
 def test_imports(
     text: str, module: str, functions: tuple[tuple[str, str, tuple[syntax.TypeExpr, ...], str | None]]
 ) -> None:
-    """Callables come with or without a type, under their own name or another."""
+    """Functions are imported with or without a type, under their own name or another one."""
     expected = tuple(
         syntax.ImportedFunction(local, attribute, params, named(result) if result else None, NOWHERE)
         for local, attribute, params, result in functions
@@ -592,7 +592,7 @@ def test_imports(
 
 
 def test_comments_and_empty_statements() -> None:
-    """Comments count as space, the last semicolon may be missing, and more of them than needed do no harm."""
+    """Comments count as space, the last semicolon may be missing, and surplus semicolons are ignored."""
     program = parse_program("// first\nx = 1; /* a\n* comment **/ ;\ny // no semicolon")
     assert (syntax.ValueDef("x", number(1), NOWHERE), syntax.ExprStatement(name("y"), NOWHERE)) == program.statements
     assert parse_program("").statements == ()
@@ -602,7 +602,7 @@ def test_comments_and_empty_statements() -> None:
 
 
 def test_spans() -> None:
-    """Every node knows its text, brackets included."""
+    """The span of a node has its text, brackets included, and its line and column."""
     text = "x = 1;\ny = (a + b) *\n  f(c)#0;\n"
     first, second = parse_program(text, "q.mrql").statements
     assert (first.span.text, first.span.line, first.span.column) == ("x = 1", 1, 1)
@@ -626,7 +626,7 @@ def walk(node: syntax.Node) -> list[syntax.Node]:
 
 
 def test_spans_lie_within_their_parents() -> None:
-    """No node reaches out of the one above it."""
+    """The span of a node lies within that of its parent."""
     for text in PROGRAMS.values():
         for parent in walk(parse_program(text)):
             for child in syntax.children(parent):
@@ -634,7 +634,7 @@ def test_spans_lie_within_their_parents() -> None:
 
 
 def test_spans_take_no_part_in_equality() -> None:
-    """The same query written differently is the same tree."""
+    """The same query with other spacing and comments is an equal tree."""
     assert parse_program("x=1;y") == parse_program("\n x  =  1 ; // one\n y")
     assert all(not field.eq for field in attrs.fields(syntax.Name) if field.name == "span")
 
@@ -752,12 +752,12 @@ count(select i from i in 1 ... points where pow(random(10000)/10000.0,2) < 1.0) 
     ],
 )
 def test_programs(title: str, statements: int) -> None:
-    """Programs as people write them parse, statement by statement."""
+    """Whole programs parse to the expected number of statements."""
     assert statements == len(parse_program(PROGRAMS[title]).statements)
 
 
 def test_the_loop_of_a_program() -> None:
-    """A loop over a pair has a pair of names, a pair of steps and a limit."""
+    """A loop over a pair has a pair of names as its pattern, a pair as its step, and a limit."""
     macro = parse_program(PROGRAMS["matrix factorisation"]).statements[7]
     assert isinstance(macro, syntax.MacroDef)
     loop = macro.body
@@ -768,7 +768,7 @@ def test_the_loop_of_a_program() -> None:
 
 
 def test_parsing_is_fast() -> None:
-    """A text of some sixty lines takes far less than a person notices."""
+    """A text of some sixty lines parses in less than 0.2 seconds."""
     text = PROGRAMS["pagerank"] + PROGRAMS["k-means"] + PROGRAMS["XML"] + PROGRAMS["aggregations and recursion"]
     parse_program(text)
     times = []
@@ -776,12 +776,12 @@ def test_parsing_is_fast() -> None:
         start = time.perf_counter()
         parse_program(text)
         times.append(time.perf_counter() - start)
-    # A tenth of this is usual; the machine may be busy.
+    # A tenth of this is usual, but the machine may be busy.
     assert min(times) < 0.2
 
 
 def test_a_long_text_is_not_a_deep_one() -> None:
-    """Thousands of elements or statements are no depth."""
+    """Thousands of elements or statements do not count as nesting."""
     assert len(parse_program("x = 1;" * 3000).statements) == 3000
     bag = parse_expression("{" + ", ".join(f"({i}, {i})" for i in range(3000)) + "}")
     assert isinstance(bag, syntax.BagExpr)
@@ -790,7 +790,7 @@ def test_a_long_text_is_not_a_deep_one() -> None:
 
 @given(st.lists(st.text(min_size=1, max_size=5) | st.sampled_from(["in", "a b", "`", "``", "select"]), unique=True))
 def test_names_of_fields_are_written_as_they_are_read(names: list[str]) -> None:
-    """Whatever a field is called, its type can be written, and so can what takes it."""
+    """A field with any name can be written in a type and in a projection, and is read back."""
     if names:
         written = str(ty.RecordType(tuple((name, ty.LONG) for name in names)))
         parsed = parse_type(written)

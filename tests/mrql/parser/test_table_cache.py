@@ -1,4 +1,4 @@
-"""The tables of a grammar outlive the run, and nothing depends on it."""
+"""The parse tables of a grammar are cached across runs, and nothing depends on the cache."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def never_again(*_: object) -> None:
 
 
 def test_tables_are_worked_out_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second time, nobody looks at the grammar."""
+    """The second load takes the tables from the cache, without reading the grammar."""
     assert is_understood("aab")
     monkeypatch.setattr("lark.lark.load_grammar", never_again)
     assert is_understood("aab")
 
 
 def test_only_the_tables_are_left(directory: Path) -> None:
-    """There is one file for each grammar, and for this user only."""
+    """Grammars of one name have one file in the cache, in a directory for this user only."""
     load()
     load('start: "c"')
     assert len(list(directory.iterdir())) == 1
@@ -55,7 +55,7 @@ def test_only_the_tables_are_left(directory: Path) -> None:
 
 
 def test_another_grammar_has_other_tables(directory: Path) -> None:
-    """A change of the grammar shows at once."""
+    """A changed grammar takes effect at once."""
     assert is_understood("aab")
     assert is_understood("c", 'start: "c"')
     assert is_understood("aab")
@@ -65,7 +65,7 @@ def test_another_grammar_has_other_tables(directory: Path) -> None:
 def test_damaged_tables_are_replaced(
     directory: Path, damage: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is not what was written is not read, and is as it should be afterwards."""
+    """A damaged file is not used, and is replaced by a valid one."""
     load()
     (path,) = directory.iterdir()
     path.write_bytes(damage(path.read_bytes()))
@@ -76,7 +76,7 @@ def test_damaged_tables_are_replaced(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no owner's number there")
 def test_the_tables_of_others_are_not_read(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What someone else has written may be anything."""
+    """A file that another user owns is not read, as it may hold anything."""
     load()
     monkeypatch.setattr("lark.lark.load_grammar", never_again)
     monkeypatch.setattr(os, "geteuid", lambda: -1)
@@ -85,7 +85,7 @@ def test_the_tables_of_others_are_not_read(directory: Path, monkeypatch: pytest.
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no room for the tables, the parser works all the same."""
+    """The parser also works if the cache cannot be written, or if there is no directory for it."""
     (tmp_path / "file").touch()
     monkeypatch.setattr(table_cache, "cache_directory", lambda: tmp_path / "file" / "mrql")
     assert is_understood("aab")
@@ -105,14 +105,14 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     ],
 )
 def test_cache_directory(xdg: str, home: str, expected: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache is where the XDG specification wants it, and never relative to wherever the user happens to be."""
+    """The cache is where the XDG specification puts it, and never at a relative path."""
     monkeypatch.setenv("XDG_CACHE_HOME", xdg)
     monkeypatch.setenv("HOME", home)
     assert expected == cache_directory()
 
 
 def test_the_language_is_the_same_from_the_cache(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither trees nor messages tell where the tables come from."""
+    """Trees and messages are the same with computed tables and with cached ones."""
     texts = [
         "x = 1; select <A: a, B: f(b)> from (a, b) in X where a > 1 and b in Y group by k: a.C order by k limit 3",
         "select x from x in X wher x",

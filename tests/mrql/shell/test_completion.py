@@ -1,4 +1,4 @@
-"""What a word may go on to."""
+"""Completion in the shell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ data Shape = Circle: double | Nowhere;
 
 
 def offered(marked: str) -> list[str]:
-    """What is offered at the `|` of a text."""
+    """The candidates at the `|` in a text."""
     session = Session()
     session.define(DEFINED)
     cursor = marked.index("|")
@@ -70,7 +70,7 @@ def offered(marked: str) -> list[str]:
     ],
 )
 def test_fields(text: str, fields: list[str]) -> None:
-    """Those of what stands before the dot, wherever it is bound."""
+    """After a dot, the fields of the value before it are offered, wherever its name is bound."""
     assert offered(text) == fields
 
 
@@ -105,7 +105,7 @@ def test_fields(text: str, fields: list[str]) -> None:
     ],
 )
 def test_words(text: str, wanted: set[str], unwanted: set[str]) -> None:
-    """Keywords that have a place here, names that are known, functions once a letter of them is there."""
+    """Keywords that are possible at the cursor, known names, and functions once a letter is typed are offered."""
     found = set(offered(text))
     assert wanted <= found
     assert not unwanted & found
@@ -113,12 +113,12 @@ def test_words(text: str, wanted: set[str], unwanted: set[str]) -> None:
 
 @pytest.mark.parametrize("text", ["// sel|", "/* sel|", '"sel|', "'sel|", "select ) p|", "[xml| <se|"])
 def test_nothing_where_nothing_can_be_said(text: str) -> None:
-    """Inside comments and strings, and where the text before is wrong."""
+    """Nothing is offered inside comments, strings and XML literals, or after invalid text."""
     assert offered(text) == []
 
 
 def test_nothing_is_defined_by_it() -> None:
-    """A source that is written in the text is known for its fields, and not afterwards."""
+    """The fields of a source in the text are offered, but the source is not defined afterwards."""
     session = Session()
     text = 'select p. from p in source(csv, "a.csv", ",", type(<X: long>))'
     found = completed(text, 9, session.definitions)
@@ -127,20 +127,20 @@ def test_nothing_is_defined_by_it() -> None:
 
 
 def test_every_word_of_the_grammar_is_offered() -> None:
-    """Each terminal that is made of letters has its words in the table."""
+    """Each terminal of the grammar that is made of letters has its words in `KEYWORDS`."""
     words = {terminal.name for terminal in grammar().terminals if re.search("[a-z]{2}", terminal.pattern.value)}
     assert words | {"_LET_IN"} == set(KEYWORDS)
 
 
 @pytest.mark.parametrize("file", sorted(QUERIES.rglob("*.mrql")), ids=lambda file: str(file.relative_to(QUERIES)))
 def test_what_is_written_could_have_been_completed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every keyword and field of the query files, from its first letter on, with the rest of the statement behind it
-    and without; a field in the head of a select, with it."""
+    """Each keyword and field in the query files is offered after its first letter, with and without the rest of the
+    statement behind it; a field in the head of a select, only with it."""
     monkeypatch.chdir(file.parent)
     session = Session(args=("1", "2", "3"))
     checked = 0
     whole = file.read_text(encoding="utf-8")
-    elements = "source(xml" in whole  # whose children nobody has declared
+    elements = "source(xml" in whole  # the children of XML elements are not declared
     for statement in parse_program(whole).statements:
         text = statement.span.text
         for token in tokens(text):
@@ -148,7 +148,7 @@ def test_what_is_written_could_have_been_completed(file: Path, monkeypatch: pyte
             assert start is not None
             field = text[:start].endswith(".") and not isinstance(
                 statement, syntax.MacroDef
-            )  # whose names have no types
+            )  # the parameters of a macro have no types
             field = field and not elements
             if not token.isidentifier() or not (field or token.type in KEYWORDS):
                 continue
@@ -166,7 +166,7 @@ def test_what_is_written_could_have_been_completed(file: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_any_place_in_any_text(case: Case) -> None:
-    """There is an answer, also where a dot has just been typed, and the candidates begin with what is there."""
+    """Completion works at any place, also after a new dot, and all candidates begin with the typed text."""
     session = Session()
     for name, t in case.streams.items():
         session.definitions.globals.values[name] = Stream(name, t)
@@ -181,5 +181,5 @@ def tokens(text: str) -> list[Token]:
 
 
 def in_head(before: str) -> bool:
-    """Whether the names at a place may be bound behind it."""
+    """Whether a place is in the head of a select, whose names are bound after it."""
     return before.count("select") > len(re.findall(r"\bfrom\b", re.sub(r"^dump\s+\S+\s+from\b", "", before)))

@@ -1,4 +1,4 @@
-"""The session in `docs/shell.md`: typed as it stands there, it prints what stands there."""
+"""The session in `docs/shell.md`: its inputs print what the document shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROMPTS = ("mrql>", " ...>")
 
 
 def exchanges(session: str) -> Iterator[tuple[str, str]]:
-    """What is typed, and what is printed after it."""
+    """Each input of the session, with the output after it."""
     for part in re.split(r"^(?=mrql>)", session, flags=re.MULTILINE)[1:]:
         lines = part.splitlines()
         typed = [line for line in lines if line.startswith(PROMPTS)]
@@ -32,7 +32,7 @@ def exchanges(session: str) -> Iterator[tuple[str, str]]:
 
 
 def printed(shell: Interpreter, text: str) -> str:
-    """What an input prints, on either stream."""
+    """What an input prints, or its error."""
     out = shell.console.file
     assert isinstance(out, io.StringIO)
     start = len(out.getvalue())
@@ -44,7 +44,7 @@ def printed(shell: Interpreter, text: str) -> str:
 
 
 def test_the_session(tmp_path: Path) -> None:
-    """Each input is taken where it ends, and no sooner."""
+    """Each input is finished at its last line, not sooner, and prints what the document shows."""
     (session,) = [body for kind, _, body in FENCE.findall(DOCUMENT) if kind == "session"]
     for kind, name, body in FENCE.findall(DOCUMENT):
         if kind == "csv":
@@ -62,7 +62,7 @@ def test_the_session(tmp_path: Path) -> None:
 
 
 def test_the_pipe() -> None:
-    """The example of a command line."""
+    """The example of a pipe prints what the document shows."""
     found = re.search(r"^\$ echo '(.*)' \| mrql (.*)\n(.*)$", DOCUMENT, re.MULTILINE)
     assert found is not None
     done = CliRunner().invoke(main, found[2].split(), input=f"{found[1]}\n")
@@ -70,5 +70,5 @@ def test_the_pipe() -> None:
 
 
 def test_all_commands_are_there() -> None:
-    """Each has a row."""
+    """Each command has a row in a table of the document."""
     assert all(f"| `:{name}" in DOCUMENT for name in COMMANDS)

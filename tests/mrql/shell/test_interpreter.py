@@ -1,4 +1,4 @@
-"""What an input prints, and the commands."""
+"""The output for an input of the shell, and the commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def error(text: str, *before: str) -> str:
 
 
 def test_answers_are_tables() -> None:
-    """A row for each element, as many as asked for; definitions print nothing."""
+    """An answer is a table with a row for each element, up to a maximum; definitions print nothing."""
     shell = interpreter(rows=2)
     assert printed(shell, "x = [(1, 'a'), (2, 'b'), (3, 'c')];") == ""
     assert printed(shell, "x; count(x);").splitlines() == [
@@ -53,7 +53,7 @@ def test_answers_are_tables() -> None:
 
 
 def test_answers_as_json() -> None:
-    """A line for each expression, with the line that it was typed in, however long it is."""
+    """An answer as JSON is one line, with the line that its expression was typed in and all elements."""
     shell = interpreter(as_json=True)
     shell.submit("x = 1;")
     assert json.loads(printed(shell, "(x, [1.5]);")) == {"line": 2, "type": "(int, list(double))", "value": [1, [1.5]]}
@@ -61,14 +61,14 @@ def test_answers_as_json() -> None:
 
 
 def test_files_are_written(tmp_path: Path) -> None:
-    """`dump` writes, and prints nothing."""
+    """`dump` writes its files, and prints nothing."""
     shell = interpreter()
     assert printed(shell, f'dump "{tmp_path}/out" from {{<A: 1>}};') == ""
     assert (tmp_path / "out" / "part-00000.json").read_text() == '{"A": 1}\n'
 
 
 def test_type_and_explain() -> None:
-    """Of the expression behind them, over several lines, with or without `;`."""
+    """`:type` and `:explain` take an expression of one or several lines, with or without `;`."""
     shell = interpreter()
     assert printed(shell, ":type select x\n from x in {1}") == "bag(int)"
     assert printed(shell, " :type 1.5;") == "double"
@@ -86,7 +86,7 @@ def test_load(tmp_path: Path) -> None:
 
 
 def test_names() -> None:
-    """All that has been defined."""
+    """`:names` lists all definitions."""
     shell = interpreter()
     assert printed(shell, ":names") == ""
     shell.submit("type T = long; x = {<A: 1>}; f = \\y. y; function g(n: T): T { n }; data D = C: long | N;")
@@ -103,7 +103,7 @@ def test_names() -> None:
 
 
 def test_help() -> None:
-    """It names all commands; of a function it says what it takes and does."""
+    """`:help` names all commands, and says of a function what it takes and does."""
     shell = interpreter()
     shown = printed(shell, ":help")
     assert all(f":{name}" in shown and command.meaning in shown for name, command in COMMANDS.items())
@@ -117,13 +117,13 @@ def test_help() -> None:
 
 @pytest.mark.parametrize("text", [":quit", " :quit ", ":quit now"])
 def test_quit(text: str) -> None:
-    """It ends the session."""
+    """`:quit` ends the session."""
     with pytest.raises(Quit):
         interpreter().submit(text)
 
 
 def test_every_command_is_there() -> None:
-    """Each has a method of its own."""
+    """Each command has a method of `Interpreter`."""
     assert [name for name in COMMANDS if not hasattr(Interpreter, f"_{name}")] == []
 
 
@@ -158,5 +158,5 @@ def test_every_command_is_there() -> None:
     ],
 )
 def test_errors(text: str, expected: str) -> None:
-    """They have the place in what was typed."""
+    """An error has its place in what was typed."""
     assert error(text, "x = 1;") == expected

@@ -1,4 +1,4 @@
-"""The loop of the terminal, with keys from a pipe and a screen that nobody sees."""
+"""The loop of the shell at a terminal, with keys from a pipe and a dummy screen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CTRL_D, ALT_ENTER = "\x04", "\x1b\r"
 
 
 def typed(keys: str, session: Session, history: Path | None = None) -> str:
-    """What is printed for some keys and Ctrl-D, errors aside."""
+    """The output for some keys and Ctrl-D, without errors."""
     out = io.StringIO()
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         pipe.send_text(keys + CTRL_D)
@@ -34,7 +34,7 @@ def typed(keys: str, session: Session, history: Path | None = None) -> str:
 
 
 class Failing(ReferenceBatchJob):
-    """Fails as it is told to by the answer."""
+    """A job that fails in a way that the answer chooses: 1, 2 or 3."""
 
     def answer(self, query: CompiledExpression) -> Value:
         value = super().answer(query)
@@ -48,7 +48,7 @@ class Failing(ReferenceBatchJob):
 
 
 def test_nothing_but_leaving_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Faults are shown as such, errors as messages, interrupts as one word; the definitions stay."""
+    """The loop goes on, with all definitions, after faults (a traceback), errors (a message) and interrupts."""
     session = Session(new_job=Failing)
     assert typed("x = 7;\r1;\r2;\r3;\roops;\rx;\r", session) == "7\n"
     said = capsys.readouterr().err
@@ -60,20 +60,20 @@ def test_nothing_but_leaving_ends_it(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_enter(tmp_path: Path) -> None:
-    """It goes on where more must come; Alt-Enter goes on in any case; `:quit` leaves what is behind it."""
+    """Enter continues an unfinished input; Alt-Enter always does; inputs after `:quit` are not run."""
     assert typed(f"(1,\r2);\r1;{ALT_ENTER}2;\r", Session()) == "(1, 2)\n1\n2\n"
     assert typed("1;\r:quit\r2;\r", Session()) == "1\n"
 
 
 def test_a_history_that_cannot_be_kept(tmp_path: Path) -> None:
-    """Is one for the session."""
+    """Where the history cannot be stored, the session works without a file."""
     (tmp_path / "file").write_text("")
     for history in (None, tmp_path / "file" / "history"):
         assert typed("1;\r2;\r", Session(), history) == "1\n2\n"
 
 
 def test_where_the_history_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the rules of XDG, where a relative path counts for nothing."""
+    """The history is where XDG puts it; a relative `XDG_STATE_HOME` is ignored."""
     monkeypatch.setenv("HOME", "/home/ann")
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     assert history_file() == Path("/state/mrql/history")
@@ -83,7 +83,7 @@ def test_where_the_history_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_files_are_completed(tmp_path: Path) -> None:
-    """After `:load`."""
+    """After `:load`, files are completed."""
     (tmp_path / "defs.mrql").write_text("")
     completer = SessionCompleter(Session().definitions)
 
@@ -97,7 +97,7 @@ def test_files_are_completed(tmp_path: Path) -> None:
 
 
 def test_a_session_is_given_the_program_that_grows() -> None:
-    """The job is made once."""
+    """A session makes one job, for the program that later inputs extend."""
     made: list[Program] = []
 
     def new_job(program: Program) -> ReferenceBatchJob:

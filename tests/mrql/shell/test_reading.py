@@ -1,4 +1,4 @@
-"""Where an input ends."""
+"""Where an input of the shell ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXTS += [case.query for case in cases() if case.error is None]
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if "\n" in text], ids=lambda text: text.strip()[:40])
 def test_no_line_of_a_right_text_is_wrong(text: str) -> None:
-    """What has been typed of it is complete, or more must come: nothing in between is an error."""
+    """The first lines of a valid text are complete or unfinished, but never an error."""
     lines = text.split("\n")
     for end in range(1, len(lines)):
         try:
@@ -30,7 +30,7 @@ def test_no_line_of_a_right_text_is_wrong(text: str) -> None:
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.strip()[:40])
 def test_a_right_text_ends_with_a_semicolon_or_an_empty_line(text: str) -> None:
-    """And with neither, it may go on."""
+    """A valid text is finished with a `;` or an empty line, and without both it may go on."""
     bare = text.rstrip().removesuffix(";")
     assert is_finished(f"{bare};")
     assert is_finished(f"{bare}; // with a remark")
@@ -60,7 +60,7 @@ def test_a_right_text_ends_with_a_semicolon_or_an_empty_line(text: str) -> None:
     ],
 )
 def test_more_must_come(text: str) -> None:
-    """Where the text ends too early, an empty line changes nothing."""
+    """A text that ends too early is unfinished, also with an empty line after it."""
     assert not is_finished(text)
     assert not is_finished(f"{text}\n\n")
 
@@ -82,18 +82,18 @@ def test_more_must_come(text: str) -> None:
     ],
 )
 def test_nothing_more_must_come(text: str) -> None:
-    """What is wrong is not made right by more; a command is a line, and so is a remark."""
+    """Empty and invalid texts, comments and commands are finished without a `;` or an empty line."""
     assert is_finished(text)
 
 
 def test_the_inputs_of_some_lines() -> None:
-    """They are all the text, cut where an input ends."""
+    """The inputs are the whole text, split where an input ends."""
     lines = ["x = 1;\n", "select y\n", "from y in {x}\n", "\n", "// done\n", "(1,\n", "2"]
     assert list(inputs(lines)) == ["x = 1;\n", "select y\nfrom y in {x}\n\n", "// done\n", "(1,\n2"]
 
 
 def test_places_in_a_transcript() -> None:
-    """Each input has places of its own in the text of the session."""
+    """Each input has its own place in the text of the session."""
     transcript = Transcript("<stdin>")
     transcript.add("x = 1;")
     source, begin = transcript.add("y;\n")

@@ -1,4 +1,4 @@
-"""A session without a terminal: what stays defined, what is taken back, and what is evaluated when."""
+"""A session without a terminal: what stays defined, what is rolled back, and what is evaluated when."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def error(session: Session, text: str) -> str:
 
 
 def contents(session: Session) -> list[dict[Any, Any]]:
-    """All that a session has defined."""
+    """The tables of everything that a session has defined."""
     return [dict(table) for table in session.definitions._tables()]
 
 
 def statements(text: str) -> Iterator[str]:
-    """The statements of a program, one by one; functions and types that may name each other stand together."""
+    """The statements of a program, one by one; consecutive functions and types, which may name each other, together."""
     defining = (syntax.FunctionDef, syntax.DataDef, syntax.TypeDef)
     for together, found in groupby(parse_program(text).statements, lambda statement: isinstance(statement, defining)):
         texts = [f"{statement.span.text};" for statement in found]
@@ -64,7 +64,7 @@ def test_statement_by_statement(case: Case) -> None:
 
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case.name)
 def test_what_is_in_error_is_taken_back_whole(case: Case) -> None:
-    """Nothing of an input that has an error is defined, and what was is as it was."""
+    """An input with an error defines nothing, and leaves earlier definitions as they were."""
     session = Session()
     session.define("x = 1; function f(n: long): long { n }; data D = C: long | N; type T = (long, long);")
     before = contents(session)
@@ -73,12 +73,12 @@ def test_what_is_in_error_is_taken_back_whole(case: Case) -> None:
     except MrqlError:
         assert contents(session) == before
         return
-    with pytest.raises(MrqlError):  # the error is one of the data
+    with pytest.raises(MrqlError):  # the error depends on the data
         answers(Session(), case.query)
 
 
 def test_definitions_stay() -> None:
-    """All kinds of them, from one input to the next."""
+    """Definitions of all kinds are known in later inputs."""
     session = Session()
     for text in (
         "type P = <A: long, B: string>;",
@@ -98,7 +98,7 @@ def test_definitions_stay() -> None:
 
 
 def test_a_name_may_be_defined_again() -> None:
-    """What is written from then on means the new one; values that were made of the old one stay."""
+    """Later inputs use the new definition of a name; values that were defined with the old one keep it."""
     session = Session()
     session.define("x = 1; y = x + 1; function f(n: int): int { n + x };")
     session.define("x = x + 9;")
@@ -111,7 +111,7 @@ def test_a_name_may_be_defined_again() -> None:
 
 
 def test_a_source_that_is_defined_again(tmp_path: Path) -> None:
-    """It keeps its name; under an old definition that is still in use, the old one is read."""
+    """A source that is defined again keeps its name; definitions over the old one still read that."""
     for name, text in (("a", "1\n2\n"), ("b", "3\n")):
         (tmp_path / f"{name}.csv").write_text(text)
     session = Session(tmp_path)
@@ -125,7 +125,7 @@ def test_a_source_that_is_defined_again(tmp_path: Path) -> None:
 
 
 def test_the_sources_of_past_expressions_are_forgotten(tmp_path: Path) -> None:
-    """However many are typed."""
+    """Sources that only past expressions have read are dropped, however many are typed."""
     (tmp_path / "a.csv").write_text("1\n2\n")
     session = Session(tmp_path)
     for n in range(3):
@@ -137,7 +137,7 @@ def test_the_sources_of_past_expressions_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_the_sources_of_an_input_are_kept_until_it_is_answered(tmp_path: Path) -> None:
-    """Also where a source is defined after an expression that reads another."""
+    """The sources of an input are kept until it is answered, even if another one is defined after its expression."""
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("1\n")
     session = Session(tmp_path)
@@ -146,7 +146,7 @@ def test_the_sources_of_an_input_are_kept_until_it_is_answered(tmp_path: Path) -
 
 
 def test_data_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
-    """Also those of a stream, whose deletions count; what is stored is evaluated once."""
+    """Data, and the deletions of a stream, are read at each evaluation; a stored value is evaluated once."""
     for directory in ("rows", "gone"):
         (tmp_path / directory).mkdir()
     (tmp_path / "rows" / "1.csv").write_text("1\n2\n2\n")
@@ -159,7 +159,7 @@ def test_data_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_what_is_stored_may_be_stored_again(tmp_path: Path) -> None:
-    """A value that was made of the old one keeps it."""
+    """A name may be stored again; values that were defined with the old value keep it."""
     (tmp_path / "a.csv").write_text("1\n2\n")
     session = Session(tmp_path)
     session.define('S = source(csv, "a.csv", ",", type(long)); store x := select y + 1 from y in S;')
@@ -173,7 +173,7 @@ def test_what_is_stored_may_be_stored_again(tmp_path: Path) -> None:
 
 
 def test_what_could_not_be_stored_is_tried_again(tmp_path: Path) -> None:
-    """And then it is kept."""
+    """A stored value whose evaluation failed is evaluated again, and then kept."""
     session = Session(tmp_path)
     session.define('store n := count(source(csv, "a.csv", ",", type(long)));')
     assert "no such file" in error(session, "n;")
@@ -184,7 +184,7 @@ def test_what_could_not_be_stored_is_tried_again(tmp_path: Path) -> None:
 
 
 def test_includes_and_loaded_files(tmp_path: Path) -> None:
-    """Both are read again when they are named again, and both are taken back whole."""
+    """Included and loaded files are read each time that they are named, and an error in one takes back all of it."""
     file, inner = tmp_path / "defs.mrql", tmp_path / "inner.mrql"
     inner.write_text("one = 1;")
     file.write_text('include "inner.mrql"; two = one + 1; two * 10;')
@@ -209,7 +209,7 @@ def test_includes_and_loaded_files(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_loaded(tmp_path: Path, make: Any, message: str) -> None:
-    """The error names it."""
+    """A file that cannot be loaded is an error that names it."""
     file = tmp_path / "q.mrql"
     make(file)
     with pytest.raises(UserError) as caught:
@@ -218,7 +218,7 @@ def test_a_file_that_cannot_be_loaded(tmp_path: Path, make: Any, message: str) -
 
 
 def test_an_error_has_the_line_that_it_was_typed_in() -> None:
-    """Also where it stands in a definition of long ago."""
+    """An error has the place where its text was typed, also in an earlier input."""
     session = Session()
     session.define("bad = select 1 / x\n  from x in {0};")
     session.define("other = 1;")
@@ -229,7 +229,7 @@ def test_an_error_has_the_line_that_it_was_typed_in() -> None:
 
 
 def test_the_type_of_an_expression() -> None:
-    """It is not evaluated; of a function, what it takes and gives is shown."""
+    """The type is found without evaluation; of a function, the parameters and the result are shown."""
     session = Session()
     session.define("function f(x: long, s: string): bag(long) { {x} };")
     assert session.type_of("select (x, 1.5) from x in f(1, 'a')") == "bag((long, double))"
@@ -245,7 +245,7 @@ def test_the_type_of_an_expression() -> None:
 
 
 def test_an_explanation(tmp_path: Path) -> None:
-    """It is that of `mrql explain`, which knows whether rows can be deleted."""
+    """The explanation depends on whether rows of the stream may be deleted."""
     session = Session(tmp_path)
     session.define('S = stream(csv, "s", ",", type((long, long)));')
     session.define('T = stream(csv, "s", ",", type((long, long)), deletions("d"));')
@@ -254,7 +254,7 @@ def test_an_explanation(tmp_path: Path) -> None:
 
 
 def test_variables_are_called_as_in_a_file() -> None:
-    """What was typed before, and forgotten, leaves no numbers behind."""
+    """Earlier inputs do not change the numbers in the names of variables."""
     session = Session()
     session.define("x = {1, 2}; y = select v + 1 from v in x;")
     first = session.explain("select k from k in y where k > 0")
@@ -273,7 +273,7 @@ def test_arguments_and_deep_texts() -> None:
 
 @pytest.mark.spark
 def test_a_session_on_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """Definitions, what is stored, and the places of errors in earlier inputs are there as in the reference."""
+    """Definitions, stored values and the places of errors in earlier inputs are as on the reference engine."""
 
     def new_job(program: Program) -> BatchJob:
         return InterruptibleBatchJob(program, lambda: spark)

@@ -1,4 +1,4 @@
-"""The command at a terminal."""
+"""`mrql shell` at a terminal."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 import pexpect
 import pytest
 
-# From Python 3.12 on, to open a terminal in a process with threads is warned of; what is run in it is another program.
+# From Python 3.12 on, opening a terminal in a process with threads gives a warning; here another program runs in it.
 pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
 
 UP, TAB, ENTER, CTRL_C, CTRL_D = "\x1b[A", "\t", "\r", "\x03", "\x04"
 
 TAKEN = "\x1b[?2004l"
-"""What the editor tells the terminal when it leaves it to the program."""
+"""The sequence that the line editor sends when it leaves the terminal to the program."""
 
 Open = Callable[..., "Terminal"]
 
 
 class Terminal:
-    """A person at the keyboard: types, and waits for what is to appear."""
+    """A person at a terminal: types keys, and waits for what is to appear."""
 
     def __init__(self, state: Path, cwd: Path, *args: str) -> None:
         env = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "NO_COLOR": "1", "TERM": "xterm"}
@@ -38,7 +38,7 @@ class Terminal:
         self.process.expect_exact(text)
 
     def prints(self, line: str) -> None:
-        """What is typed is given to the program, whose first line is this."""
+        """Waits until the input is passed to the program, and its first line of output is this."""
         self.process.expect_exact(f"{TAKEN}{line}\r\n")
 
     def types(self, *keys: str) -> None:
@@ -46,7 +46,7 @@ class Terminal:
             self.process.send(key)
 
     def recalls(self, text: str) -> None:
-        """Goes one back in the history, where this is; it is loaded while one types."""
+        """Goes back in the history until this entry appears; the history is loaded in the background."""
         for _ in range(5):
             self.types(UP)
             if self.process.expect_exact([text, pexpect.TIMEOUT], timeout=5) == 0:
@@ -54,7 +54,7 @@ class Terminal:
         raise AssertionError(f"{text!r} is not in the history: {self.process.before!r}")
 
     def interrupts(self) -> None:
-        """Presses Ctrl-C until what runs is interrupted: before the terminal is the program's, that is one more key."""
+        """Presses Ctrl-C until the program is interrupted: before it has the terminal, Ctrl-C is just a key."""
         for _ in range(10):
             self.types(CTRL_C)
             if self.process.expect_exact(["interrupted", pexpect.TIMEOUT], timeout=10) == 0:
@@ -62,7 +62,7 @@ class Terminal:
         raise AssertionError(f"nothing is interrupted: {self.process.before!r}")
 
     def ends(self) -> int | None:
-        """The exit code."""
+        """Waits for the end, and returns the exit code."""
         self.process.expect(pexpect.EOF)
         self.process.close()
         code: int | None = self.process.exitstatus
@@ -86,7 +86,7 @@ def terminal(tmp_path: Path) -> Iterator[Open]:
 
 
 def test_a_session(terminal: Open, tmp_path: Path) -> None:
-    """Several lines, commands, completion, errors, interrupts, and the history in the next session."""
+    """Input of several lines, commands, completion, errors, interrupts and the history work at a terminal."""
     person = terminal("--engine", "reference", "--max-steps", "1000000000")
     person.types(":load defs.mrql", ENTER)
     person.prints("200")
@@ -134,7 +134,7 @@ def test_a_session(terminal: Open, tmp_path: Path) -> None:
     person.types("count(points) + 3000;", ENTER)
     person.prints("3002")
 
-    # The history: the last entry, and an entry of two lines that is taken as it was.
+    # The last entry of the history is recalled.
     person.sees("mrql>")
     person.recalls("count(points) + 3000;")
     person.types(ENTER)
@@ -149,7 +149,7 @@ def test_a_session(terminal: Open, tmp_path: Path) -> None:
 
 
 def test_the_history_of_an_earlier_session(terminal: Open) -> None:
-    """An entry of several lines comes back whole."""
+    """An entry of several lines is recalled as a whole in a later session."""
     first = terminal("--engine", "reference")
     first.types("select x * 11", ENTER, "from x in {7};", ENTER)
     first.sees(" 77 ")

@@ -1,4 +1,4 @@
-"""Names from elsewhere, and what a hint says instead of them."""
+"""Names from SQL, Spark or Python, and what a hint suggests instead of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KNOWN = {*AGGREGATIONS, *DERIVED, *LIBRARY, "distinct", "trace", "source"}
 
 @pytest.mark.parametrize("name", HERE)
 def test_what_is_advised_is_there(name: str) -> None:
-    """A name that is none of ours stands for calls that are."""
+    """A name from elsewhere is not one of the language, and its hint calls only functions that are."""
     assert name not in KNOWN
     text = re.sub(r"\baggregation \w+|\bas \w+", "", HERE[name])
     assert set(re.findall(r"(\w+)\(", text)) <= KNOWN
@@ -26,13 +26,13 @@ def test_what_is_advised_is_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES_HERE)
 def test_what_is_advised_of_a_value_is_there(name: str) -> None:
-    """So does the name of a value."""
+    """The hint for the name of a value from elsewhere calls only known functions."""
     assert set(re.findall(r"(\w+)\(", NAMES_HERE[name])) <= KNOWN
 
 
 @pytest.mark.parametrize("name", TYPES_HERE)
 def test_what_is_advised_of_a_type_is_there(name: str) -> None:
-    """The name of a type that is none of ours stands for types that are."""
+    """A type name from elsewhere is not one of the language, and its hint names only types that parse."""
     assert name not in {**BASIC, **SYNONYMS}
     advised = [text for text in re.findall("`([^`]+)`", TYPES_HERE[name]) if not text.startswith("m[")]
     assert advised

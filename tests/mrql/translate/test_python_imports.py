@@ -1,4 +1,4 @@
-"""Modules that are found beside a query file, parsers, and what is sent to Spark's workers."""
+"""Python modules beside a query file, parsers, and functions that are sent to Spark's workers."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ PARSERS = (
 
 @pytest.mark.parametrize(("text", "expected"), PARSERS)
 def test_a_parser_makes_rows_of_lines(directory: Path, text: str, expected: Bag) -> None:
-    """Each line is as many rows as its list has elements."""
+    """A parser makes of each line the rows in the list that it returns."""
     assert by_reference(program(directory, text)) == [expected]
 
 
 @pytest.mark.spark
 def test_a_parser_on_spark(directory: Path, spark: SparkSession) -> None:
-    """The module is found by the workers, which are other processes."""
+    """The workers of Spark, which are other processes, find the module of a parser."""
     for text, expected in PARSERS:
         assert by_spark(program(directory, text), spark) == [expected]
 
@@ -89,7 +89,7 @@ def test_a_parser_on_spark(directory: Path, spark: SparkSession) -> None:
     ],
 )
 def test_a_wrong_parser(directory: Path, text: str, message: str) -> None:
-    """A parser that cannot be one has one error with its place."""
+    """A wrong parser is one error with its place."""
     with pytest.raises(UserError) as caught:
         program(directory, text)
     assert message in str(caught.value)
@@ -97,7 +97,7 @@ def test_a_wrong_parser(directory: Path, text: str, message: str) -> None:
 
 
 def test_a_module_of_another_directory(tmp_path: Path) -> None:
-    """Two query files may have modules of one name beside them; each sees its own, also later."""
+    """Two query files may have modules of one name beside them; each uses its own, also when evaluated again."""
     terms = []
     for name, sign in (("first", "!"), ("second", "?")):
         (tmp_path / name).mkdir()
@@ -109,7 +109,7 @@ def test_a_module_of_another_directory(tmp_path: Path) -> None:
 
 
 def test_check_calls_nothing(tmp_path: Path) -> None:
-    """It imports the module, and says what is not found in it."""
+    """`check` imports a module without calling its functions, and reports what is missing or fails in it."""
     (tmp_path / "loud.py").write_text("def f(n: int) -> int:\n    raise SystemExit('called')\n")
     query = tmp_path / "q.mrql"
     query.write_text('import f from "loud"; select f(n) from n in 1..3; f(4);')
@@ -157,7 +157,7 @@ def test_a_command_asks_for_allow_import(tmp_path: Path, text: str, what: str) -
 
 
 def test_the_shell_imports_where_it_is_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the option a session imports."""
+    """With `--allow-import`, the shell imports modules."""
     (tmp_path / "twice.py").write_text("def twice(n: int) -> int:\n    return 2 * n\n")
     monkeypatch.chdir(tmp_path)
     command = ["shell", "--engine", "reference", "--allow-import"]
@@ -177,7 +177,7 @@ def function_of(term: Term) -> Recursive:
 
 
 def test_functions_are_equal_when_they_are_defined_alike() -> None:
-    """Not when they only have the same name: a state of the one is none of the other."""
+    """Recursive functions are equal if their definitions are, and not if only their names are."""
     assert compiled(FACTORIAL + "f(3)") == compiled(FACTORIAL + "f(3)")
     other = compiled(FACTORIAL.replace("else 1", "else 2") + "f(3)")
     assert compiled(FACTORIAL + "f(3)") != other
@@ -185,7 +185,7 @@ def test_functions_are_equal_when_they_are_defined_alike() -> None:
 
 
 def test_the_digest_sees_what_is_called() -> None:
-    """A function is another one when one that it calls is."""
+    """The digest of a recursive function changes with the functions that it calls."""
     text = FACTORIAL + "function g(n: long): long { if n > 0 then g(n - 1) + f(n) else 0 }; g(3)"
     assert function_of(compiled(text)).digest == function_of(compiled(text)).digest
     changed = compiled(text.replace("else 1 }", "else 2 }"))
@@ -193,7 +193,7 @@ def test_the_digest_sees_what_is_called() -> None:
 
 
 def test_terms_with_such_functions_read_back() -> None:
-    """By whoever says what the names stand for; a function may have the name of one of the library."""
+    """A term with a recursive function parses back, given the function by its name, which may be one of the library."""
     text = FACTORIAL.replace("f(", "abs(") + "select abs(n) from n in 1..3"
     term = compiled(text)
     function = function_of(term)
@@ -204,7 +204,7 @@ def test_terms_with_such_functions_read_back() -> None:
 
 
 def test_terms_with_such_functions_are_sent() -> None:
-    """What is made of a sent term has the same value, and the functions of the library are those of the receiver."""
+    """A term that is pickled and unpickled is equal and has the same value."""
     from pyspark import cloudpickle
 
     term = compiled(FACTORIAL + 'data T = L: long | N: T; select (f(n), length("x"), N(L(n))) from n in 1..4')
@@ -214,7 +214,7 @@ def test_terms_with_such_functions_are_sent() -> None:
 
 
 def test_depth_is_not_bounded_by_python() -> None:
-    """4,999 calls have room, whatever the limit of Python's own is, and however large the body is."""
+    """4,999 nested calls are evaluated, whatever Python's own limit and however large the body; 5,000 are an error."""
     before = sys.getrecursionlimit()
     deep = "x" + "".join(f" + (if x > {i} then 0 else 0)" for i in range(20))
     text = f"function f(n: long): long {{ if n > 0 then 1 + f(n - 1) + (let x = n in {deep}) * 0 else 0 }}; f(4999)"
@@ -225,7 +225,7 @@ def test_depth_is_not_bounded_by_python() -> None:
 
 
 def test_the_depth_of_a_text() -> None:
-    """Brackets in strings are none."""
+    """The depth of a data value counts nested brackets, but not those in strings."""
     assert text_depth('{"N":[{"L":1},{"[[[":"]\\"[["}]}') == 3
     assert Data('{"N":{"N":{"Z":null}}}').depth == 3
     assert compiled("data T = N: T | Z; N(N(Z))").type == ty.Basic(ty.Kind.DATA, "T")

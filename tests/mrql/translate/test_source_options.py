@@ -1,4 +1,4 @@
-"""The options of sources by the names that they have for the readers of Spark and of others, in any case."""
+"""Options of sources, in any case, and hints for their names in Spark's and other readers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def spec_of(arguments: str, before: str = "") -> SourceSpec:
     ],
 )
 def test_an_option_in_other_letters(written: str, meant: str) -> None:
-    """It is the same option, and given twice it is an error."""
+    """The case of an option's name does not matter; an option that is given twice is an error."""
     assert spec_of(written) == spec_of(meant)
     with pytest.raises(UserError, match="is given twice"):
         spec_of(f"{meant}, {written}")
 
 
 def test_what_the_query_calls_so_is_no_option() -> None:
-    """A name that a query gives to something else is that."""
+    """A name that the query has defined is not an option."""
     with pytest.raises(UserError, match="one argument too many"):
         spec_of("Header", before='Header = "x";')
     with pytest.raises(UserError, match="one argument too many"):
@@ -52,7 +52,7 @@ def test_what_the_query_calls_so_is_no_option() -> None:
 @pytest.mark.parametrize("form", ["{}", "{}(true)", '{}("x")', "{} = true"])
 @pytest.mark.parametrize("name", OPTIONS_HERE)
 def test_an_option_that_is_called_otherwise(name: str, form: str) -> None:
-    """What other readers call so is told what to write here, however it is written."""
+    """An option of other readers is an error with a hint what to write here, in any form and case."""
     for written in (name, name.upper()):
         with pytest.raises(UserError) as caught:
             spec_of(form.format(written))
@@ -77,14 +77,14 @@ def test_an_option_that_is_called_otherwise(name: str, form: str) -> None:
     ],
 )
 def test_what_is_said_of_it(written: str, hint: str) -> None:
-    """The hints, as people read them."""
+    """Some of these hints in full."""
     with pytest.raises(UserError) as caught:
         spec_of(written)
     assert caught.value.hint == hint
 
 
 def error_of(text: str) -> tuple[str, str | None]:
-    """The error of a query, and its hint."""
+    """The message and the hint of a query's error."""
     with pytest.raises(UserError) as caught:
         compile_program(text, base=Path("/data"), catalog=CATALOG)
     return caught.value.message, caught.value.hint
@@ -110,7 +110,7 @@ TEXT = 'count(source(csv, "f.csv", type(<a: string>), {}));'
     ],
 )
 def test_an_option_that_nobody_knows(source: str, taken: str, never: str, written: str) -> None:
-    """It is none, with or without brackets, and what the format takes is listed, no more."""
+    """An unknown option is an error in any form, and the hint lists only what the format takes."""
     message, hint = error_of(f"count({source.format(written).replace('{{', '{').replace('}}', '}')});")
     assert message == "a source has no option `rowsPerFile`"
     assert hint is not None
@@ -129,12 +129,12 @@ def test_an_option_that_nobody_knows(source: str, taken: str, never: str, writte
     ],
 )
 def test_an_argument_that_is_written_otherwise(written: str, message: str) -> None:
-    """One that there is, in another form, is said to have that which it has."""
+    """An existing option in a wrong form is an error that shows the right form."""
     assert error_of(TEXT.format(written)) == (message, None)
 
 
 def test_a_name_where_the_path_stands_is_no_option() -> None:
-    """There a text is wanted."""
+    """A name in the place of a path is an unknown name, and not an unknown option."""
     assert error_of("count(source(csv, somewhere, type(long)));")[0] == "unknown name `somewhere`"
     assert error_of('count(source(csv, "f", concat(a), type(long)));')[0] == "unknown name `a`"
 
@@ -162,13 +162,13 @@ SEVERAL = 'several files are a pattern: `"in/{a,b}.csv"`, or one source for each
     ],
 )
 def test_a_path_that_is_none(path: str, message: str, hint: str) -> None:
-    """Places that only other programs know are named, and how several files are written."""
+    """A path that is not a file of this machine, or is several, is an error with a hint."""
     assert error_of(f"count(source(csv, {path}, type(<a: long>)));") == (message, hint)
 
 
 @pytest.mark.parametrize("name", FORMATS_HERE)
 def test_a_format_that_is_called_otherwise(name: str) -> None:
-    """What others call so is told what to write here."""
+    """A format's name from elsewhere is an error with a hint what to write here."""
     message, hint = error_of(f'count(source({name}, "f"));')
     assert (message, hint) == (f"unknown format `{name}`", FORMATS_HERE[name])
 
@@ -217,7 +217,7 @@ ARGUMENTS = (
 @pytest.mark.parametrize("argument", ARGUMENTS)
 @pytest.mark.parametrize(("kind", "source"), [(kind, source) for kind, names in KINDS.items() for source in names])
 def test_an_argument_has_an_effect_or_is_refused(source: str, kind: str, argument: str) -> None:
-    """None is passed over: whoever writes one relies on it."""
+    """No argument of a source is silently ignored."""
 
     def compiled(more: str) -> tuple[list[SourceSpec], Term]:
         program = compile_program(f"x = {kind}{SOURCES[source].format(more)}; count(x);", catalog=CATALOG)

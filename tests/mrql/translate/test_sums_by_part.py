@@ -1,4 +1,4 @@
-"""Aggregations of one's own with an inverse: which are kept as sums, and that they are the same as without one."""
+"""User-defined aggregations with an inverse: which are kept as sums, and that the inverse changes no answer."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def asked(parts: tuple[str, ...], *, inverse: bool) -> str:
 
 @pytest.mark.parametrize(("parts", "kept"), [(p, True) for p in SUMS.values()] + [(p, False) for p in OTHERS.values()])
 def test_what_is_kept_as_sums(parts: tuple[str, ...], kept: bool) -> None:
-    """What adds numbers part by part, and takes each back."""
+    """An aggregation is kept as sums if it adds numbers part by part and its inverse negates each; others are not."""
     term = compile_program(asked(parts, inverse=True), streams=STREAMS).queries[0].term
     assert kept != any(isinstance(part, Reduce) and isinstance(part.monoid, Fold) for part in subterms(term))
 
 
 @pytest.mark.parametrize("parts", [*SUMS.values(), *OTHERS.values()], ids=[*SUMS, *OTHERS])
 def test_the_inverse_changes_no_answer(parts: tuple[str, ...]) -> None:
-    """Nor do missing numbers: what is calculated with one is missing, and so is what that is added to."""
+    """An aggregation has the same value with and without its inverse, also over missing numbers."""
     draw = random.Random(2026)
     numbers = (None, 0, 1, -1, 2, 3, 5)
     for _ in range(20):

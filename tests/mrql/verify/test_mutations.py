@@ -1,4 +1,4 @@
-"""Faults that real ones were, put back: what `mrql verify` tries when nothing is said finds them."""
+"""Injected faults, modelled on real ones: `mrql verify` finds them with its default options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.planning import planned
 
 SEEDS = range(10)
 DEFAULT = {"histories": 4, "batches": 6, "rows": 30}
-"""What the command takes when nothing is said."""
+"""The default options of the command."""
 NUMBERS = {"S": "bag((long, double))", "T": "bag((long, double))", "N": "bag((long, bag(long)))"}
 OWN: dict[str, list[Value]] = {
     "S": [(1, 5.5), (1, 0.25), (2, 7.0), (2, 7.0), (3, 1.5), (3, 2.5), (4, 3.0), (5, 1.0), (5, 1.0), (None, 4.0)],
@@ -44,7 +44,7 @@ def found_by(
     rows: Mapping[str, list[Value]] = OWN,
     seeds: Sequence[int] = SEEDS,
 ) -> list[int]:
-    """The seeds with which a fault is found, with what is tried when nothing is said."""
+    """The seeds with which a fault is found, with the default options."""
     term = streams_with_static(mrql.compile(text, **NUMBERS).term, static)
     plan = planned(term).plan
     data = {name: rows[name] for name in (*plan.streams, *plan.tables)}
@@ -56,7 +56,7 @@ def found_by(
         )
         return any(result.counterexample is not None for result in results)
 
-    with patch("mrql.verify.verifier.shrink"):  # a smallest history is not asked for
+    with patch("mrql.verify.verifier.shrink"):  # a smallest history is not needed
         return [seed for seed in seeds if finds(seed)]
 
 
@@ -67,31 +67,31 @@ SQUARES = "sum(select (b - d) * (b - d) from (a, b) in S, (c, d) in T where a = 
 
 
 def test_deletions_that_are_ignored_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those beside a static table, where nothing is taken from the groups."""
+    """A delta rule that ignores deleted rows is found, for a stream beside a static table."""
     assert found_by(ABSENT, ReferenceIncremental, static=frozenset("T")) == []
     monkeypatch.setattr(feed_merge, "choices_that_are_there", without_what_went)
     assert len(found_by(ABSENT, ReferenceIncremental, static=frozenset("T"))) >= 9
 
 
 def without_what_went(changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
-    """The summands of the delta rule but those of rows that are deleted."""
+    """The summands of the delta rule without those of deleted rows."""
     return tuple(choice for choice in choices_that_are_there(changed) if "went" not in choice)
 
 
 def test_sums_that_are_expanded_are_found() -> None:
-    """What is left of large products that cancel is rounding."""
+    """A sum of squares that is expanded is found by the rounding errors that large products leave when they cancel."""
     assert found_by(SQUARES, ReferenceIncremental) == []
     assert len(found_by(SQUARES, taking_doubles_for_a_ring(ReferenceIncremental))) >= 9
 
 
 def taking_doubles_for_a_ring(start: Start) -> Start:
-    """Runs the plan of the query after the distributive law: the square of a difference is four products by then."""
+    """Runs the query's plan after the distributive law, which makes four products of the square of a difference."""
     return lambda plan, tables: start(planned(distributed(plan.query), shrinking=plan.shrinking).plan, tables)
 
 
 def test_products_that_go_otherwise_than_they_came_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of two sides that both change are rounded each time: as sums of sides they leave something behind, where
-    these are rounded, too, as on Spark."""
+    """Sums by the sides of a join that loses rows are found: if they are rounded, as on Spark, products of two changing
+    sides leave something behind."""
     assert found_by(PRODUCTS, ReferenceIncremental, rows=MANY) == []
     monkeypatch.setattr(eager_aggregation, "loses_rows", lambda feed, plan: False)
     monkeypatch.setattr(join_inputs, "exact", lambda number: number)
@@ -99,8 +99,8 @@ def test_products_that_go_otherwise_than_they_came_are_found(monkeypatch: pytest
 
 
 def test_sums_of_emptied_groups_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups that are kept for one batch more, with sums of doubles as numbers: what rounding has left of the old sum,
-    or that it is no number any more, is in the sum of what comes next."""
+    """Empty groups that are kept for another batch, with sums of doubles as plain numbers, are found: the rounding
+    error or NaN of the old sum is in the next one."""
     assert found_by(GROUP_SUMS, ReferenceIncremental) == []
     emptied: dict[int, set[Canonical]] = {}
 
@@ -117,7 +117,7 @@ def test_sums_of_emptied_groups_are_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class TakesMissingForEmpty(ReferenceIncremental):
-    """Does not tell a collection that is missing from one that is empty."""
+    """An engine that takes missing collections for empty ones."""
 
     def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
         return super().apply(with_empty_bags(inserted), with_empty_bags(deleted))
@@ -131,7 +131,7 @@ BY_BAG = "select (v, count(k)) from (k, v) in N group by v"
 
 
 def test_missing_collections_that_are_taken_for_empty_are_found() -> None:
-    """Where the data have none that is missing."""
+    """An engine that takes missing collections for empty ones is found, although the data have none that is missing."""
     assert found_by(BY_BAG, ReferenceIncremental) == []
     assert len(found_by(BY_BAG, TakesMissingForEmpty)) >= 9
 
@@ -139,7 +139,7 @@ def test_missing_collections_that_are_taken_for_empty_are_found() -> None:
 # --- on Spark ---------------------------------------------------------------------------------------------------------
 
 FEW = SEEDS[:2]
-"""Where nothing is wrong all histories are tried, at some hundred milliseconds a batch."""
+"""Few seeds, as an engine without a fault runs all histories, at some hundred milliseconds a batch."""
 
 
 @pytest.mark.spark

@@ -1,4 +1,4 @@
-"""`mrql verify`: it says what was verified, finds what is wrong, and shows the least of it."""
+"""`mrql verify`: it reports what was verified, finds faults, and shows a smallest history of each."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_what_was_verified_is_said(home: Path) -> None:
-    """The seed, how much of the data, which deletions, and how many batches."""
+    """The report has the seed, the number of rows used, the deletions, and the numbers of histories and batches."""
     done = run(home / "q.mrql", "--data", home, "--seed", "7", "--histories", "2", "--batches", "4")
     assert (done.exit_code, done.stdout.splitlines()) == (
         0,
@@ -105,7 +105,7 @@ select (k, moments(y), clock(y)) from (k, y) in S group by k;
 
 
 def test_every_aggregation_is_right_in_all_histories(home: Path) -> None:
-    """With and without deletions; those over a large offset have a part that a sum of squares would lose."""
+    """All aggregations are right, with and without deletions, also over large offsets, where sums of squares fail."""
     called = set(re.findall(r"(\w+)\(", AGGREGATED))
     assert {*AGGREGATIONS, *DERIVED} <= called
     verify_aggregations(home, "reference")
@@ -126,14 +126,14 @@ def verify_aggregations(home: Path, engine: str) -> None:
 
 
 def test_the_seed_is_random_and_printed(home: Path) -> None:
-    """What was tried can be tried again."""
+    """Without `--seed`, the seed is random, and is printed so that the run can be repeated."""
     first, second = (run(home / "q.mrql", "--data", home, "--histories", "1").stdout.splitlines()[0] for _ in "12")
     assert first.startswith("seed ")
     assert first != second
 
 
 def test_static_tables_and_samples(home: Path) -> None:
-    """Of a source with more rows than wanted a sample is used, which is said."""
+    """If a source has more rows than `--rows`, a sample is used, and the report says so."""
     (home / "q.mrql").write_text(JOINED)
     done = run(home / "q.mrql", "--data", home, "--rows", "3")
     assert done.exit_code == 0, done.output
@@ -143,7 +143,7 @@ def test_static_tables_and_samples(home: Path) -> None:
 
 
 def test_declared_deletions_are_netted(home: Path) -> None:
-    """The data is what is left of it; a plan with the deletions that are declared is the only one there is."""
+    """Declared deletions are subtracted from the data, and only the plan with them is verified."""
     (home / "removed").mkdir()
     (home / "removed" / "a.csv").write_text("1,5\n2,7\n")
     (home / "q.mrql").write_text(
@@ -184,7 +184,7 @@ def test_the_json_document(home: Path) -> None:
     ],
 )
 def test_wrong_input(home: Path, change: Callable[[Path], object], message: str) -> None:
-    """What is wrong with the query or its data is said as the other commands say it."""
+    """An error in the query or its data has the message that it has in the other commands."""
     change(home)
     done = run(home / "q.mrql", "--data", home)
     assert done.exit_code == 1
@@ -192,7 +192,7 @@ def test_wrong_input(home: Path, change: Callable[[Path], object], message: str)
 
 
 def test_an_error_of_what_nothing_depends_on_is_none(home: Path) -> None:
-    """A count needs no quotient: that of a zero is no error of the query, nor a wrong answer."""
+    """A division by zero in elements that are only counted is neither an error nor a wrong answer."""
     (home / "q.mrql").write_text('count(select 1 / y from (k, y) in stream(csv, "s", ",", type((long, long))));')
     done = run(home / "q.mrql", "--data", home, "--seed", "7", "--histories", "2", "--batches", "4")
     assert done.exit_code == 0, done.output
@@ -200,7 +200,7 @@ def test_an_error_of_what_nothing_depends_on_is_none(home: Path) -> None:
 
 
 def test_a_part_of_the_data_without_a_value(home: Path) -> None:
-    """Where the query has no value for what is there on the way, there is nothing to compare, and that is said."""
+    """Where the query has no value for the rows there, a history ends early, and the report says so."""
     (home / "q.mrql").write_text('S = stream(csv, "s", ",", type((long, long)));\n100 / count(S);\n')
     done = run(home / "q.mrql", "--data", home)
     assert done.exit_code == 0
@@ -214,7 +214,7 @@ TYPES = {"S": "bag((long, long))", "T": "bag((long, long))"}
 
 
 def verified(text: str, start: Start, *, insertions: bool = False, seed: int = 1) -> tuple[Verified, list[str]]:
-    """What comes of a query in a scenario, and how it is shown."""
+    """The result of verifying a query in a scenario, and the lines of its report."""
     query = mrql.compile(text, **TYPES)
     (alone, every) = scenarios(query.term, frozenset())
     data = {name: ROWS[name] for name in query.trace().plan.streams}
@@ -224,7 +224,7 @@ def verified(text: str, start: Start, *, insertions: bool = False, seed: int = 1
 
 
 class ForgetsDeletions(ReferenceIncremental):
-    """Does not take away the rows of the key 2."""
+    """An engine that ignores deletions of rows with the key 2."""
 
     def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
         return super().apply(inserted, {name: [row for row in rows if row[0] != 2] for name, rows in deleted.items()})
@@ -232,7 +232,7 @@ class ForgetsDeletions(ReferenceIncremental):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_forgotten_deletion(seed: int) -> None:
-    """The least that shows it: one row of the key comes and goes."""
+    """The smallest history of an ignored deletion is one row of the key, inserted and deleted in one batch."""
     found, lines = verified("select (k, sum(y)) from (k, y) in S group by k", ForgetsDeletions, seed=seed)
     assert found.counterexample is not None
     assert found.counterexample.minimal
@@ -253,7 +253,7 @@ def test_a_forgotten_deletion(seed: int) -> None:
 
 
 class LosesPartners(ReferenceIncremental):
-    """Merges what each batch gives by itself: `h(ΔS, ΔT)`, without the pairs of different batches."""
+    """An engine that adds up `h(ΔS, ΔT)` of each batch, without pairs of rows from different batches."""
 
     def __init__(self, plan: Plan, tables: Mapping[str, Bag]) -> None:
         super().__init__(plan, tables)
@@ -271,7 +271,7 @@ class LosesPartners(ReferenceIncremental):
 
 
 def test_lost_partners() -> None:
-    """Two rows that join, in two batches, whichever of the streams is first."""
+    """The smallest history of lost partners is two rows that join, in two batches, in either order of the streams."""
     found, lines = verified("select (k, z) from (k, y) in S, (x, z) in T where x = y", LosesPartners, insertions=True)
     assert found.counterexample is not None
     assert [len(batch) for batch in found.counterexample.history] == [1, 1]
@@ -281,14 +281,14 @@ def test_lost_partners() -> None:
 
 
 class KeepsSilent(ReferenceIncremental):
-    """Does not say that a row has gone from the answer."""
+    """An engine that leaves out deletions from the changes of its answer."""
 
     def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
         return ZSet.of(super().apply(inserted, deleted).positive())
 
 
 def test_wrong_changes() -> None:
-    """An answer that is right does not make up for changes that are not."""
+    """Wrong changes are found, even if the answer is right."""
     found, lines = verified("max(select y from (k, y) in S)", KeepsSilent, insertions=True)
     assert found.counterexample is not None
     assert found.counterexample.failure.kind is FailureKind.CHANGES
@@ -301,7 +301,7 @@ def test_wrong_changes() -> None:
 
 
 class Fails(ReferenceIncremental):
-    """Fails at a missing key."""
+    """An engine that fails at an inserted row with a missing key."""
 
     def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
         if any(row[0] is None for row in inserted.get("S", ())):
@@ -310,7 +310,7 @@ class Fails(ReferenceIncremental):
 
 
 def test_a_view_that_fails() -> None:
-    """A fault of the package is found with its history too."""
+    """An exception in the engine is found, and shown with its history."""
     found, lines = verified("count(S)", Fails)
     assert found.counterexample is not None
     assert "S  + (null, 4)" in lines
@@ -319,7 +319,7 @@ def test_a_view_that_fails() -> None:
 
 
 def test_a_fault_before_any_data() -> None:
-    """The answer to nothing is the first that is compared."""
+    """The answer before any data is compared, too."""
 
     class Wrong(ReferenceIncremental):
         def answer(self) -> Value:
@@ -332,7 +332,7 @@ def test_a_fault_before_any_data() -> None:
 
 
 def test_a_wrong_answer_ends_the_command(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 1, and the history also as JSON."""
+    """A wrong answer ends the command with exit code 1, and the JSON document has its history."""
     monkeypatch.setattr("mrql.cli.verify.ReferenceIncremental", ForgetsDeletions)
     done = run(home / "q.mrql", "--data", home, "--seed", "3", "--histories", "20")
     assert done.exit_code == 1
@@ -348,7 +348,7 @@ def test_a_wrong_answer_ends_the_command(home: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_waiting_may_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt while a history is made smaller shows what there is by then."""
+    """After an interrupt while a history is made smaller, the smallest one so far is shown."""
 
     def interrupted(history: History, fails: Callable[[History], int | None]) -> History:
         fails(history)
@@ -366,7 +366,7 @@ def test_waiting_may_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(st.integers(0, 2**32), st.integers(1, 8), st.lists(st.integers(0, 3), max_size=12))
 def test_histories(seed: int, batches: int, keys: list[int]) -> None:
-    """Rows come before they go and go before they come back; at the end all are there."""
+    """Each row is inserted, then perhaps deleted and inserted again in turn, and is present at the end."""
     data = {"S": [(k, n) for n, k in enumerate(keys)], "T": [(k,) for k in keys]}
     history = deal(data, batches, frozenset({"S"}), Random(seed))
     assert len(history) == batches
@@ -381,7 +381,7 @@ def test_histories(seed: int, batches: int, keys: list[int]) -> None:
 
 
 def test_histories_have_everything_in_them() -> None:
-    """Empty batches, rows that go in the batch that brings them, and keys that vanish and return."""
+    """Some batches are empty, some rows are deleted in the batch that inserts them, and some keys vanish and return."""
     data = {"S": [(k % 3, k) for k in range(9)]}
     histories = [deal(data, 6, frozenset({"S"}), Random(seed)) for seed in range(30)]
     assert any(batch == () for history in histories for batch in history)
@@ -400,8 +400,8 @@ def test_histories_have_everything_in_them() -> None:
 
 @pytest.mark.parametrize("batches", [6, 7, 8])
 def test_histories_in_which_all_is_emptied(batches: int) -> None:
-    """All rows are there, then those whose numbers are small and at times some others, then these alone, then none, and
-    then the small ones again."""
+    """All rows are present, then those with small numbers and at times some others, then the small ones alone, then
+    none, and then the small ones again; a stream without deletions keeps its rows."""
     data = {"S": [(1, 1e20), (1, 0.5), (2, -2e20), (2, 1.5)], "T": [(1, 2.0)]}
     some = False
     for seed in range(10):
@@ -419,7 +419,7 @@ def test_histories_in_which_all_is_emptied(batches: int) -> None:
 
 @given(st.integers(0, 2**32), st.sets(st.integers(0, 7), min_size=1, max_size=3), st.booleans())
 def test_shrunk_histories_are_minimal(seed: int, needed: set[int], gone: bool) -> None:
-    """Of a fault that takes some rows to be there (or to have gone), those rows are all that is left."""
+    """If a fault needs some rows to be present (or deleted), its smallest history has only those rows, in one batch."""
     data = {"S": [(n,) for n in range(8)], "T": [(n,) for n in range(8)]}
     history = deal(data, 6, frozenset({"S"}), Random(seed))
 
@@ -440,7 +440,7 @@ def test_shrunk_histories_are_minimal(seed: int, needed: set[int], gone: bool) -
 
 
 def test_samples_have_rows_that_join() -> None:
-    """Of two large streams with few partners for each row, a small sample has some."""
+    """A small sample of two large streams has rows that join, even if each row has few partners."""
     random = Random(1)
     left = [(n, random.randrange(10**6)) for n in range(2_000)]
     right = [(b, f"r{b}") for _, b in left]
@@ -452,12 +452,12 @@ def test_samples_have_rows_that_join() -> None:
 
 
 def test_sums_are_within_the_sizes_of_their_own_addends() -> None:
-    """What was there before, or is in another group, does not count."""
+    """The tolerance of a sum depends on its current addends, not on earlier rows or other groups."""
     term = mrql.compile("select (k, sum(y) / 2) from (k, y) in S group by k", S="bag((long, double))").term
     rounding = Rounding.of(planned(term).plan)
 
     def close_to(*rows: Value) -> list[bool]:
-        """Whether the last sum may be off by small parts of the largest number."""
+        """Whether the last sum may be off by 1e-4, by 1 and by 1e5."""
         answer, size = evaluate_measured(term, {"S": Bag(rows)})
         rounding.seen(size)
         *others, (key, last) = sorted(answer)
@@ -473,7 +473,7 @@ def test_sums_are_within_the_sizes_of_their_own_addends() -> None:
 
 
 def test_sums_that_cancel() -> None:
-    """What a large addend leaves behind is within the rounding of its sum, and a fault of another size is not."""
+    """The rounding error that a deleted large addend leaves in a sum is tolerated, and a larger error is not."""
     rows = {"S": [(1, 1e9), (1, 0.1), (1, -1e9 + 0.3), (2, 1e9), (2, 0.7)]}
     query = mrql.compile("select (k, sum(y)) from (k, y) in S group by k", S="bag((long, double))")
     every = Scenario(frozenset({"S"}), "all")
@@ -491,7 +491,7 @@ def test_sums_that_cancel() -> None:
 
 @pytest.mark.spark
 def test_on_spark(home: Path, spark: object) -> None:
-    """Spark is held against the reference, over static tables too."""
+    """The engine on Spark is verified against the reference evaluator, also with a static table."""
     (home / "q.mrql").write_text(JOINED)
     args = ["verify", str(home / "q.mrql"), "--data", str(home), "--histories", "1", "--batches", "2", "--seed", "1"]
     done = CliRunner().invoke(main, args)
@@ -503,7 +503,7 @@ def test_on_spark(home: Path, spark: object) -> None:
 
 
 def test_too_few_digits_are_an_excuse_only_where_huge_numbers_were() -> None:
-    """A view may say so of a sum from which larger numbers were taken back, and of no other."""
+    """`TooFewDigits` is excused once huge numbers were in a sum, until all sums are empty; other errors never are."""
     error = TooFewDigits()
     rounding = Rounding(by_sides=False)
     for scale, expected in ((1e20, False), (1e30, True), (1.0, True), (0.0, False)):
@@ -522,7 +522,7 @@ def test_too_few_digits_are_an_excuse_only_where_huge_numbers_were() -> None:
     ],
 )
 def test_parts_of_rows_are_missing_as_a_whole(t: str, value: Value) -> None:
-    """Tuples, records, bags and lists, beside others that are there; a row itself never is."""
+    """With `EdgeValues.ENDS`, some tuples, records, bags and lists in rows are missing, but no whole row is."""
     types = {"S": parse_type(f"{{(long, {t})}}")}
     rows: dict[str, list[Value]] = {"S": [(1, value)] * 20}
     drawn = [replaced(rows, types, EdgeValues.ENDS, Random(seed))["S"] for seed in range(40)]
@@ -541,7 +541,7 @@ select (k, sum(s.v), max(s.v)) from s in S group by k: s.k;
 
 
 def upserted(home: Path) -> Path:
-    """A query over rows of a few keys, and its data."""
+    """Writes a query over a stream with a key, and its data, and returns the query file."""
     (home / "s").mkdir()
     rows = ({"id": n % 5, "k": f"k{n % 3}", "v": n * n, "at": n} for n in range(20))
     (home / "s" / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -550,7 +550,7 @@ def upserted(home: Path) -> Path:
 
 
 def test_rows_that_replace_others_are_verified(tmp_path: Path) -> None:
-    """With all that have come, also those that were replaced."""
+    """Rows that replace others are verified with all rows that have arrived, including those that were replaced."""
     arguments = ["verify", str(upserted(tmp_path)), "--engine", "reference", "--seed", "1", "--histories", "4"]
     done = CliRunner().invoke(main, [*arguments, "--data", str(tmp_path)])
     assert done.exit_code == 0, done.output
@@ -559,7 +559,7 @@ def test_rows_that_replace_others_are_verified(tmp_path: Path) -> None:
 
 
 def test_a_row_that_is_not_replaced_is_found(tmp_path: Path) -> None:
-    """A view that knows nothing of the key is wrong."""
+    """An engine that ignores the key of a stream is found, by a history of three moves at most."""
     program = load(upserted(tmp_path), tmp_path)
     (query,) = program.queries
     key = RowKey(("id",))
@@ -576,7 +576,7 @@ def test_a_row_that_is_not_replaced_is_found(tmp_path: Path) -> None:
 
 
 def test_of_each_key_the_last_row_is_there() -> None:
-    """In batches too: of the moves of one key the last one counts."""
+    """Of the moves of one key, the last one counts, within a batch and over several."""
     data = {"S": [(1, "a"), (1, "b"), (2, "c")], "T": [(1,)]}
     a, b, c, t = *(RowPlace("S", n) for n in range(3)), RowPlace("T", 0)
     key_of = keys_of(data, {"S": RowKey(("_1",))})
