@@ -1,4 +1,4 @@
-"""The generator of `queries/loops`: what its rows are, and how batches change them."""
+"""The generator of `queries/loops`: its rows, and the batches that change them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from queries.loops.generate import Size, chains, dependencies, history, points, 
 
 
 def test_batches_delete_what_is_there() -> None:
-    """No row is there twice, what goes was there before the batch, and so many rows come and go as were asked for."""
+    """No row is present twice, deleted rows were present before the batch, and the numbers of changes are as requested;
+    histories with the same seed are equal."""
     held: set[tuple[float, ...]] = set()
     batches = list(history(rmat(10), Size(40, batches=50, changes=10, deleted=0.5), seed=3))
     for number, batch in enumerate(batches):
@@ -28,13 +29,13 @@ def test_batches_delete_what_is_there() -> None:
 
 
 def test_there_are_no_more_rows_than_there_are() -> None:
-    """A chain of five nodes has four edges."""
+    """It is an error to ask for more rows than there are: a chain of five nodes has four edges."""
     with pytest.raises(ValueError, match="there are no more than some 4 different rows"):
         next(history(chains(5), Size(5), seed=1))
 
 
 def test_packages_depend_on_those_before_them() -> None:
-    """Each on one or two, and together on many."""
+    """Each package depends on one or two packages before it, and indirectly on many."""
     edges = next(history(dependencies(50), Size(90), seed=1)).inserted
     depends: dict[float, set[float]] = {}
     for package, other in sorted(edges):
@@ -59,7 +60,7 @@ def test_edges_of_rmat(nodes: int) -> None:
 
 
 def test_points_in_four_squares() -> None:
-    """X and Y lie between 2 and 4 or between 6 and 8, in each of the squares about as often."""
+    """The coordinates of points are between 2 and 4 or between 6 and 8, in each of the four squares about as often."""
     rows = next(history(points, Size(400), seed=1)).inserted
     assert all(2 <= z <= 4 or 6 <= z <= 8 for row in rows for z in row)
     squares = [(x > 5, y > 5) for x, y in rows]
@@ -68,7 +69,7 @@ def test_points_in_four_squares() -> None:
 
 
 def test_files_are_never_replaced(tmp_path: Path) -> None:
-    """The command writes tagged rows, the older batch into the older file, and none beside files that are there."""
+    """The command writes tagged rows, with earlier batches in older files, and refuses a directory that has files."""
     command = [sys.executable, "-m", "queries.loops.generate", "rmat", str(tmp_path), "--nodes", "9", "--edges", "5"]
     done = [
         subprocess.run(

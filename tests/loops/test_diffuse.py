@@ -1,6 +1,7 @@
 """Loops whose values are carried over from batch to batch, `--loop diffuse`.
 
-An answer is one whole step away from what the loop was fed, and differs from it by no more than the residual.
+An answer is one whole step from the value that the loop was fed, and differs from that value by no more than the
+residual.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ def diffused(term: Term, threshold: Threshold = NOTHING) -> Plan:
 
 
 def step_from(term: Term, fed: ZSet, sources: dict[str, Bag]) -> Value:
-    """One whole step of the loop in a query, from what it was fed."""
+    """One whole step of the loop in a query, from the value that it was fed."""
     (loop,) = (part for part in subterms(term) if isinstance(part, Repeat))
     (part,) = diffuse(loop, Names(set(all_names(term)))).parts
     return evaluate(part.value, {**sources, part.fed.name: fed.bag()})
 
 
 def check_residual(view: ReferenceView, term: Term, sources: dict[str, Bag]) -> None:
-    """The answer is one step away from what was fed, and as far from it as the residual says."""
+    """Asserts that the answer is one step from the value that was fed, and differs from that by the residual."""
     (loop,) = view.plan.feedbacks
     (part,) = loop.parts
     fed = view.present.get(part.fed.name, ZSet())
@@ -97,12 +98,13 @@ DIFFUSED = (
 @pytest.mark.wide(keep=2)
 @pytest.mark.parametrize(("name", "threshold"), DIFFUSED, ids=str)
 def test_query_files(name: str, threshold: Threshold, tmp_path: Path) -> None:
-    """Over the first rows and four batches; in `make soak` there are ten."""
+    """Each answer of a query file is within its residual, over the first rows and four batches; in `make soak` there
+    are ten."""
     assert_within_residuals(tmp_path, name, threshold, FILES[name].history(4))
 
 
 def assert_within_residuals(home: Path, name: str, threshold: Threshold, batches: list[Batch]) -> None:
-    """Over batches with deletions each answer is within its residual, and that within the threshold."""
+    """Asserts that over batches with deletions each answer is within its residual, and that within the threshold."""
     file = FILES[name]
     program = file.program(home, steps=100)
     (query,) = program.queries
@@ -124,11 +126,11 @@ def assert_within_residuals(home: Path, name: str, threshold: Threshold, batches
 
 
 CONTRACTION = 0.85 / (1 - 0.85)
-"""What a step with a damping of 0.85 leaves of a distance, in all steps together."""
+"""The sum of the factors 0.85, 0.85², … by which further steps with a damping of 0.85 reduce a distance."""
 
 
 def distance(found: Value, expected: Bag) -> float:
-    """The sum of how far the ranks are from each other."""
+    """The sum of the absolute differences of the ranks."""
     assert isinstance(found, Bag)
     one, other = dict(found.items), dict(expected.items)  # type: ignore[arg-type]
     assert one.keys() == other.keys()
@@ -136,7 +138,7 @@ def distance(found: Value, expected: Bag) -> float:
 
 
 def test_the_first_batch_takes_the_steps_of_the_loop(tmp_path: Path) -> None:
-    """Without a threshold the first answer is that of the loop, which begins with the same and takes as many steps."""
+    """Without a threshold the first answer is that of the loop itself, from the same start and after as many steps."""
     file = FILES["pagerank"]
     program = file.program(tmp_path, steps=7)
     (query,) = program.queries
@@ -147,7 +149,7 @@ def test_the_first_batch_takes_the_steps_of_the_loop(tmp_path: Path) -> None:
 
 
 def test_flags_are_not_carried_over(tmp_path: Path) -> None:
-    """How much a centre moves says whether the loop goes on, and not the flag beside it."""
+    """The flag beside a centre is not carried over: the loop goes on while a centre moves."""
     file = FILES["kmeans"]
     program = file.program(tmp_path)
     (query,) = program.queries
@@ -161,7 +163,7 @@ def test_flags_are_not_carried_over(tmp_path: Path) -> None:
 
 
 def test_a_loop_that_has_nothing_begins_anew(tmp_path: Path) -> None:
-    """Where all points are gone there are no centres to go on from."""
+    """A loop whose value has become empty, as all points are gone, begins anew."""
     file = FILES["kmeans"]
     program = file.program(tmp_path)
     (query,) = program.queries
@@ -185,7 +187,8 @@ THRESHOLDS = (NOTHING, Threshold(0.01), Threshold(0.5), Threshold(absolute=0.1),
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from((0.0, 0.3, 0.85)), st.sampled_from((1, 2, 25)), st.sampled_from(THRESHOLDS), edge_histories())
 def test_any_history(damping: float, steps: int, threshold: Threshold, history: list[dict[str, ZSet]]) -> None:
-    """Pages come, vanish and return; after each batch the answer is what its residual says."""
+    """Over histories in which pages come, vanish and return, each answer differs from the value that was fed by its
+    residual."""
     term = mrql.compile(RANKS.format(damping=damping, steps=steps), **STREAMS).term
     view = ReferenceView(diffused(term, threshold))
     held = ZSet()
@@ -197,7 +200,7 @@ def test_any_history(damping: float, steps: int, threshold: Threshold, history: 
 
 
 def test_a_batch_that_fails_changes_nothing() -> None:
-    """What the loop had, and what it would begin with, are as before."""
+    """After a batch that fails, the answer and the value that the loop was fed are as before."""
     text = RANKS.format(damping=0.5, steps=10).replace("0.15 +", "1 / (if n = 9 then 0 else 1) +")
     view = ReferenceView(diffused(mrql.compile(text, **STREAMS).term))
     view.apply({"E": ZSet.of([(1, 2), (2, 3)])})
@@ -209,7 +212,7 @@ def test_a_batch_that_fails_changes_nothing() -> None:
 
 
 def test_a_loop_that_does_not_come_to_rest() -> None:
-    """Without a limit that is an error; here each step makes what it had larger."""
+    """A loop without a limit that does not come to rest is an error; here each step doubles the values."""
     text = "repeat r = select (a, 1.0) from (a, b) in E step select (a, 2 * v) from (a, v) in r"
     term = mrql.compile(text, max_steps=50, **STREAMS).term
     view = ReferenceView(diffused(term))
@@ -223,7 +226,8 @@ ROW = parse_type("(long, double)")
 
 
 def test_what_matters() -> None:
-    """A row that has hardly changed stays as it was; one that is new or gone, or of which there are more, does not."""
+    """A row that has hardly changed is withheld, but not one that is new or gone, or a group with more elements than
+    before."""
     pending = ZSet.of([(1, 1.0), (2, 2.0), (3, 1.0), (4, 1.0), (4, 1.5)]) - ZSet.of([(1, 1.001), (2, 1.0), (4, 1.0001)])
     due, residual = divided(pending, ROW, Threshold(0.01))
     assert due == pending - (ZSet.of([(1, 1.0)]) - ZSet.of([(1, 1.001)]))
@@ -244,7 +248,7 @@ def test_what_matters() -> None:
     ],
 )
 def test_what_matters_by_its_size_and_by_itself(threshold: Threshold, matter: set[int]) -> None:
-    """What differs by no more than a part of its size does not matter, nor what differs by no more than so much."""
+    """A difference is withheld if it is within the relative threshold, or within the absolute one."""
     pending = ZSet.of([(1, 0.1), (2, 1001.0), (3, 3000.0)]) - ZSet.of([(1, 0.2), (2, 1000.0), (3, 2000.0)])
     due, residual = divided(pending, ROW, threshold)
     assert {row[0] for row, _ in due} == matter  # type: ignore[index]
@@ -290,7 +294,8 @@ def test_on_spark(
     threshold: Threshold,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With groups that are compared whole in each step, and with such of which those are that the step has changed."""
+    """On Spark, answers and residuals are right whether a step compares all groups or only those that it has
+    changed."""
     monkeypatch.setattr(compaction, "STEPS_MERGED_WHOLE_MAX_ROWS", stepwise)
     file = FILES[name]
     program = file.program(tmp_path, steps=3)
@@ -305,7 +310,7 @@ repeat r = {start}
   step select (b, 0.5 * sum(v)) from (a, v) in r, (c, b) in E where a = c group by b
  limit {steps}
 """
-"""A step that makes nothing of a page that no other has a link to."""
+"""A loop whose step has nothing for a page without a link to it."""
 
 
 @pytest.mark.wide
@@ -323,7 +328,8 @@ repeat r = {start}
 def test_what_a_batch_begins_with_on_spark(
     spark: SparkSession, start: str, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page that is new is fed, and taken back where the step makes nothing of it, or one element of several."""
+    """A new page is fed at the start of a batch, and deleted again if the step has nothing for it, or has one element
+    for several."""
     monkeypatch.setattr(compaction, "STEPS_MERGED_WHOLE_MAX_ROWS", -1)
     term = mrql.compile(LINKED.format(start=start, steps=steps), **STREAMS).term
     edges = {"E": BagType(parse_type("(long, long)"))}
@@ -338,7 +344,8 @@ def test_what_a_batch_begins_with_on_spark(
 def assert_as_in_the_reference(
     spark: SparkSession, term: Term, streams: dict[str, BagType], history: Sequence[ZSet], threshold: Threshold
 ) -> None:
-    """The answers, their changes and the residuals are those of the reference semantics, and no rows stay behind."""
+    """Asserts that answers, their changes and residuals are those of the reference engine, and that no RDDs stay
+    behind."""
     from mrql.runtime.spark import jvm
     from mrql.runtime.spark.io.collect import collect_value
     from mrql.runtime.spark.io.create_dataframe import to_dataframe
@@ -376,7 +383,8 @@ def assert_as_in_the_reference(
 @pytest.mark.wide
 @pytest.mark.spark
 def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    """What it had is in its checkpoint: a stream that is started again for each batch answers as one that is not."""
+    """A stream that is restarted for each batch has the answers of one that is not: the loop's value is in the
+    checkpoint."""
 
     stream = Stream(tmp_path, MIDDLE, engine="spark", spark=spark, strategy=LoopStrategy.DIFFUSE, max_files=None)
     assert_goes_on(stream, POINTS)
@@ -395,7 +403,7 @@ def stream_of(tmp_path: Path, *options: str) -> list[dict[str, object]]:
 
 
 def test_a_stream_says_how_far_it_may_be_off(tmp_path: Path) -> None:
-    """In the line of each batch, and in its record; a stream that is started again has not forgotten what it had."""
+    """The record of each batch has the residual; a restarted stream goes on with the value of its loop."""
     file = FILES["pagerank"]
     file.fill(tmp_path, file.history(4))
     kept = ("--checkpoint", str(tmp_path / "c"), "--output", str(tmp_path / "out"))
@@ -460,7 +468,8 @@ def test_what_cannot_be_carried_over(text: str, reason: str) -> None:
 
 
 def test_what_only_adds_is_a_fixpoint() -> None:
-    """It would keep what has been deleted; as a fixpoint it is exact."""
+    """A loop that only adds is kept up to date as a fixpoint, which is exact: carried over, it would keep deleted
+    rows."""
     text = "repeat x = E step select distinct z from z in (x union (select (b, a) from (a, b) in x))"
     plan = planned(mrql.compile(text, **STREAMS).term, strategy=LoopStrategy.DIFFUSE).plan
     assert [chosen.strategy for chosen in plan.strategies] == [LoopStrategy.FIXPOINT]

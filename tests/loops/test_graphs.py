@@ -1,4 +1,4 @@
-"""The macros of `graph.mrql` against networkx, over graphs whose edges come and go."""
+"""The macros of `graph.mrql` compared with networkx, over graphs with insertions and deletions of edges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ EDGES = "bag((long, long))"
 
 
 def history(seed: int) -> Iterator[tuple[set[Edge], set[Edge]]]:
-    """Edges that come and that go, batch by batch: loops and circles among them, and for a while hardly any edge."""
+    """The insertions and deletions of edges, batch by batch: with self-loops and cycles, and with hardly any edge for a
+    while."""
     rng, there = random.Random(seed), set[Edge]()
     for batch in range(6):
         come = {(rng.randint(1, 9), rng.randint(1, 9)) for _ in range(rng.choice((2, 8)))} - there
@@ -89,7 +90,7 @@ def pagerank(edges: set[Edge]) -> list[Value]:
             for target in graph[page]:
                 given[target] += rank / graph.out_degree(page)  # type: ignore[assignment]
         known = {page for page in graph if graph.out_degree(page)}
-        # What a page without links was given, it does not hand on.
+        # A page without links does not pass on its rank.
         ranks = {page: 0.15 + 0.85 * given[page] for page in known | set(given)}
         passed_on, ranks = ranks, {page: rank for page, rank in ranks.items() if page in known}
     return [*passed_on.items()] if graph.number_of_edges() else []
@@ -115,7 +116,7 @@ MACROS: dict[str, tuple[str, Callable[[set[Edge]], list[Value]]]] = {
     "triangles": ("triangles(edges)", triangles),
     "label_propagation": ("label_propagation(edges, 3)", label_propagation),
 }
-"""How each is called, and what it must give."""
+"""The call of each macro, and the function that computes its expected answer."""
 
 
 @cache
@@ -126,7 +127,7 @@ def compiled(name: str) -> mrql.Query:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", MACROS)
 def test_over_edges_that_come_and_go(name: str, seed: int) -> None:
-    """After each batch the answer is that of networkx, or of plain Python, over the edges that are left."""
+    """After each batch the answer is that of networkx, or of plain Python, over the edges that are there."""
     view, there = ReferenceView(compiled(name).trace().plan, {}), set[Edge]()
     for come, go in history(seed):
         there = (there | come) - go
@@ -136,7 +137,7 @@ def test_over_edges_that_come_and_go(name: str, seed: int) -> None:
 
 @pytest.mark.spark
 def test_on_spark(spark: SparkSession) -> None:
-    """All of them, once over a graph."""
+    """Each macro has the expected answer on Spark, over one graph."""
     *_, (there, _) = history(11)
     edges = to_dataframe(spark, sorted(there), compiled("nodes").streams["edges"])
     for name, (_, expected) in MACROS.items():
@@ -145,7 +146,7 @@ def test_on_spark(spark: SparkSession) -> None:
 
 
 def test_the_library_is_found_where_there_is_no_such_file(tmp_path: Any) -> None:
-    """A file of one's own with this name comes first."""
+    """The library is found by its name, unless the user has a file with this name."""
     assert compiled("nodes").type == mrql.compile("select a from (a, b) in edges", edges=EDGES).type
     (tmp_path / "graph.mrql").write_text("mine = 7;")
     (tmp_path / "q.mrql").write_text('include "graph.mrql"; mine;')
@@ -180,7 +181,7 @@ def test_the_document(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_call_is_told_where_it_is(call: str, said: str) -> None:
-    """And not in the file of macros, in which nothing is wrong."""
+    """An error in the arguments of a macro has the place of the call, and not one in the file of macros."""
     text = f'include "graph.mrql";\n1 + 1;\ncount({call});'
     with pytest.raises(UserError, match=re.escape(said)) as caught:
         mrql.compile(text, edges=EDGES, N="bag(<a: long, b: long>)")

@@ -41,7 +41,7 @@ def by_spark(program: Program, spark: SparkSession) -> list[Value]:
 
 
 def case(name: str, directory: Path) -> tuple[Program, list[Bag]]:
-    """A query file over data with deletions, and what it must answer."""
+    """A query file over data with deletions, and its expected answers."""
     if name == "matrices":
         matrices(directory, seed=7)
         file = LOOPS / "matrices.mrql"
@@ -52,7 +52,7 @@ def case(name: str, directory: Path) -> tuple[Program, list[Bag]]:
 
 
 def products(directory: Path) -> list[Bag]:
-    """What `matrices.mrql` answers."""
+    """The expected answers of `matrices.mrql`."""
     a, b = matrix(directory, "a"), matrix(directory, "b")
     square = product(a, transposed(a))
     power = product(square, square)
@@ -84,12 +84,12 @@ def test_reference(name: str, tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("name", NAMES)
 def test_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
-    """And so does Spark."""
+    """Spark gives what networkx or plain Python gives."""
     program, expected = case(name, tmp_path)
     for found, value in zip(by_spark(program, spark), expected, strict=True):
         assert close(found, value)
 
 
 def test_every_query_file_is_held_against_something() -> None:
-    """Only the file that others include has no answer of its own."""
+    """Each query file has expected answers, except for the one that others include."""
     assert {file.stem for file in LOOPS.glob("*.mrql")} == {*NAMES, "matrix"}

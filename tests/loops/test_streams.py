@@ -23,7 +23,7 @@ from tests.support.loop_files import EVERY_WAY, FILES, pagerank, present
 from tests.support.planning import planned
 
 BATCHES = 5
-"""`make soak` has ten."""
+"""The number of batches; `make soak` has ten."""
 ON_SPARK = (("paths", LoopStrategy.FIXPOINT), ("pagerank", LoopStrategy.EXACT), ("kmeans", LoopStrategy.RECOMPUTE))
 
 
@@ -35,7 +35,7 @@ def plan_of(program: Program, strategy: LoopStrategy) -> Plan:
 
 
 def answers(engine: Engine, program: Program) -> list[Value]:
-    """The answers after the batches in the directories of a program, a file at a time."""
+    """The answers after the batches in the directories of a program, one file per batch."""
     found: list[Value] = []
     sink = Passing(lambda answer: found.append(answer.snapshot().collect()))
     for _ in run(engine, program.sources, Options(once=True, max_files=1), Several((sink,))):
@@ -51,12 +51,14 @@ def in_the_reference(program: Program, strategy: LoopStrategy) -> list[Value]:
 
 @pytest.mark.parametrize(("name", "strategy"), EVERY_WAY)
 def test_kept_up_to_date(name: str, strategy: LoopStrategy, tmp_path: Path) -> None:
-    """In the reference engine, over the first rows and some batches of changes."""
+    """The reference engine keeps each query file up to date in each way, over the first rows and some batches of
+    changes."""
     assert_kept_in_the_reference(tmp_path, name, strategy, FILES[name].history(BATCHES))
 
 
 def assert_kept_in_the_reference(home: Path, name: str, strategy: LoopStrategy, batches: list[Batch]) -> None:
-    """After each batch the answer is that of networkx or plain Python, and that of the reference evaluator."""
+    """Asserts that after each batch the answer is that of networkx or plain Python, and that of the reference
+    evaluator."""
     file = FILES[name]
     assert any(batch.deleted for batch in batches)
     file.fill(home, batches)
@@ -76,14 +78,15 @@ def assert_kept_in_the_reference(home: Path, name: str, strategy: LoopStrategy, 
 @pytest.mark.spark
 @pytest.mark.parametrize(("name", "strategy"), ON_SPARK)
 def test_kept_up_to_date_on_spark(name: str, strategy: LoopStrategy, tmp_path: Path, spark: SparkSession) -> None:
-    """And so it is on Spark, over a handful of rows of which one goes: a file for each way."""
+    """Spark keeps query files up to date over a handful of rows, of which one is deleted: one file for each way."""
     assert_kept_on_spark(spark, tmp_path, name, strategy, FILES[name].short_history())
 
 
 def assert_kept_on_spark(
     spark: SparkSession, home: Path, name: str, strategy: LoopStrategy, batches: list[Batch]
 ) -> None:
-    """The answer after each batch is the expected one, and no RDDs stay behind. `make soak` has ten batches of each."""
+    """Asserts that the answer after each batch is the expected one, and that no RDDs stay behind. `make soak` has ten
+    batches of each."""
     from mrql.runtime.spark import jvm
     from mrql.runtime.spark.engine import SparkEngine
 
@@ -101,7 +104,8 @@ def assert_kept_on_spark(
 
 
 def test_ranks_are_those_of_networkx(tmp_path: Path) -> None:
-    """After enough steps, and divided by their sum: a surfer starts anew where there are no links."""
+    """After enough steps the ranks, divided by their sum, are those of networkx: a surfer starts anew where there are
+    no links."""
     file = FILES["pagerank"]
     batches = file.history(BATCHES)
     file.fill(tmp_path, batches)

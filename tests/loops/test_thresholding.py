@@ -1,6 +1,6 @@
-"""Loops that are kept up to date step by step, but for changes that are too small, `--loop exact --epsilon`.
+"""Loops that are kept up to date step by step, except for changes that are too small, `--loop exact --epsilon`.
 
-What a step reads is never off by more than the threshold, and the answer by no more than the residual says.
+The input of a step is never off by more than the threshold, and the answer by no more than the residual says.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def exact(term: Term, threshold: Threshold | None = None) -> Plan:
 
 
 def check_bound(view: ReferenceView, expected: Value) -> None:
-    """No step reads what is off by more than the threshold, nor is the answer by more than the residual."""
+    """Asserts that the input of no step is off by more than the threshold, and the answer by no more than the
+    residual."""
     for derived in view.plan.thresholded:
         withheld = view.present.get(derived.name, ZSet())
         due, residual = divided(withheld, element_type(derived.stream), derived.threshold)
@@ -67,7 +68,8 @@ def check_bound(view: ReferenceView, expected: Value) -> None:
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from((0.3, 0.85)), st.sampled_from((1, 2, 5)), st.sampled_from(THRESHOLDS), edge_histories())
 def test_any_history(damping: float, steps: int, threshold: Threshold, history: list[dict[str, ZSet]]) -> None:
-    """Pages come, vanish and return; a step of ranks makes no relative difference larger, nor all differences."""
+    """Over histories in which pages come, vanish and return, answers are within their residuals: a step of ranks
+    increases neither a relative difference nor the sum of the differences."""
     term = mrql.compile(RANKS.format(damping=damping, steps=steps), **STREAMS).term
     view, all_of_it = ReferenceView(exact(term, threshold)), ReferenceView(exact(term))
     for batch in history:
@@ -78,7 +80,8 @@ def test_any_history(damping: float, steps: int, threshold: Threshold, history: 
 
 @pytest.mark.parametrize("threshold", [Threshold(0.05), Threshold(absolute=0.05)], ids=["relative", "absolute"])
 def test_small_changes_do_not_spread(tmp_path: Path, threshold: Threshold) -> None:
-    """Over five batches with deletions; fewer keys are touched than without a threshold."""
+    """Over five batches with deletions, answers are within their residuals, and fewer keys are touched than without a
+    threshold."""
     file = FILES["pagerank"]
     (query,) = file.program(tmp_path, steps=8).queries
     batches = file.history(4)
@@ -117,7 +120,7 @@ def rows_of(view: SparkView, frame: Frame) -> ZSet:
 @pytest.mark.spark
 @pytest.mark.parametrize("threshold", [Threshold(0.15), Threshold(0.01, 0.1)], ids=["relative", "both"])
 def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> None:
-    """The answers and the residuals are those of the reference semantics, and no rows stay behind."""
+    """The answers and residuals on Spark are those of the reference engine, and no RDDs stay behind."""
     file = FILES["pagerank"]
     program = file.program(tmp_path, steps=2)
     (query,) = program.queries
@@ -153,7 +156,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> 
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_stream_goes_on(request: pytest.FixtureRequest, tmp_path: Path, engine: str) -> None:
-    """What is withheld is in the checkpoint: a stream that is started again answers as one that is not."""
+    """A restarted stream has the answers of one that is not: the withheld changes are in the checkpoint."""
     spark = request.getfixturevalue("spark") if engine == "spark" else None
     threshold = Threshold(0.5)
     stream = Stream(
@@ -176,9 +179,9 @@ LINKS = (
 @pytest.mark.spark
 @pytest.mark.parametrize("strategy", [LoopStrategy.EXACT, LoopStrategy.DIFFUSE])
 def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, strategy: LoopStrategy) -> None:
-    """What was passed on of each page, or fed of it, is in the checkpoint."""
+    """A restarted stream has the answers of one that is not: what was passed on of each page, or fed, is in the
+    checkpoint."""
     threshold = Threshold(0.1)
-    spark = spark
     stream = Stream(
         tmp_path, GRAPH, engine="spark", spark=spark, strategy=strategy, threshold=threshold, max_files=None
     )
@@ -188,7 +191,7 @@ def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, strategy
 @pytest.mark.wide
 @pytest.mark.spark
 def test_another_threshold(spark: SparkSession, tmp_path: Path) -> None:
-    """The steps after the first begin anew with what they would have been passed on."""
+    """With another threshold the steps after the first begin anew, and the answer is right."""
     strategy, threshold = LoopStrategy.EXACT, Threshold(0.5)
     coarse = Stream(tmp_path, GRAPH, engine="spark", spark=spark, strategy=strategy, threshold=threshold)
     write_batches(tmp_path, LINKS[:2])

@@ -1,4 +1,4 @@
-"""Streams of tables of Delta Lake and of Iceberg that are killed while they take what has come."""
+"""Streams of tables of Delta Lake and of Iceberg that are killed while they read new versions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ TABLES: dict[str, tuple[str, Callable[[Path, int, Random], None]]] = {
     "delta": (delta.SUMS, delta.grow),
     "iceberg": (iceberg.SUMS, iceberg.grow),
 }
-"""By its connector, a query over a table, and what makes so many versions of it more."""
+"""For each connector, a query over a table, and the function that adds versions to the table."""
 MOST_ROUNDS = 20
 
 
 def table_survives(
     home: Path, connector: str, random: Random, *, kills: int, delay: float, engine: str = "reference"
 ) -> int:
-    """Kills a stream of a table at random moments, about so often, and returns how often. The table grows in between,
-    by rows and by deletions; each batch puts out what it does without kills, in the reference engine."""
+    """Kills a stream of a table at random moments, about `kills` times, and returns the number of kills.
+
+    In between, the table grows by insertions and deletions; each batch must publish what it does without kills in the
+    reference engine.
+    """
     text, grow = TABLES[connector]
     if connector == "iceberg":
         create(home / "t", iceberg.COLUMNS)

@@ -61,7 +61,7 @@ NESTED_ROWS = Bag(
 
 
 def write_parquet(path: Path) -> None:
-    """Days, moments with a zone, and clock times without one."""
+    """Writes dates, and timestamps with a time zone and without one."""
     columns = {
         "d": pa.array([DAY, None], pa.date32()),
         "zoned": pa.array([AT.replace(tzinfo=UTC), None], pa.timestamp("us", tz="Europe/Zurich")),
@@ -111,7 +111,7 @@ def write(directory: Path, name: str, text: str | None) -> None:
 
 @contextmanager
 def zone(spark: SparkSession, name: str) -> Iterator[None]:
-    """A session of a user elsewhere."""
+    """A block in which the session has another time zone."""
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", name)
     try:
@@ -123,7 +123,7 @@ def zone(spark: SparkSession, name: str) -> Iterator[None]:
 
 @pytest.mark.parametrize(("name", "source", "text", "expected"), SOURCES, ids=["strings", "csv", "json", "parquet"])
 def test_sources(tmp_path: Path, name: str, source: str, text: str | None, expected: Bag) -> None:
-    """Each format has dates and timestamps, also inside of lists and records."""
+    """Dates and timestamps are read from each format, also inside lists and records."""
     write(tmp_path, name, text)
     spec = next(iter(compile_over_files(f"count({source});", base=tmp_path).sources.values()))
     assert read_source(spec) == expected
@@ -135,7 +135,7 @@ def test_sources(tmp_path: Path, name: str, source: str, text: str | None, expec
 def test_sources_on_spark(
     spark: SparkSession, tmp_path: Path, name: str, source: str, text: str | None, expected: Bag, away: str
 ) -> None:
-    """Spark reads the same, wherever its session is."""
+    """Spark reads the same values, whatever the time zone of its session."""
     write(tmp_path, name, text)
     spec = next(iter(compile_over_files(f"count({source});", base=tmp_path).sources.values()))
     with zone(spark, away):
@@ -146,7 +146,7 @@ def test_sources_on_spark(
 @pytest.mark.spark
 @pytest.mark.parametrize(("source", "text", "reason"), MALFORMED)
 def test_malformed_on_spark(spark: SparkSession, tmp_path: Path, source: str, text: str, reason: str) -> None:
-    """Spark finds the same rows malformed; a date in csv also where it is not used."""
+    """Spark finds the same rows malformed; a malformed date or timestamp in CSV also if its column is not used."""
     (tmp_path / "f").write_text(text)
     spec = next(iter(compile_over_files(f"count({source});", base=tmp_path).sources.values()))
     df = read(spark, spec).df.table
@@ -161,7 +161,7 @@ def test_malformed_on_spark(spark: SparkSession, tmp_path: Path, source: str, te
 
 @pytest.mark.parametrize(("source", "text", "reason"), MALFORMED)
 def test_malformed(tmp_path: Path, source: str, text: str, reason: str) -> None:
-    """What is no date is a malformed row."""
+    """A row with a field that is no value of its type is malformed."""
     (tmp_path / "f").write_text(text)
     spec = next(iter(compile_over_files(f"count({source});", base=tmp_path).sources.values()))
     with pytest.raises(UserError) as caught:
@@ -171,7 +171,7 @@ def test_malformed(tmp_path: Path, source: str, text: str, reason: str) -> None:
 
 
 def test_parquet_of_nanoseconds(tmp_path: Path) -> None:
-    """A timestamp is one of microseconds; a finer column is refused."""
+    """Timestamps have microseconds; a file with no other column than one of nanoseconds is refused."""
     pq.write_table(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), tmp_path / "f.parquet")
     with pytest.raises(UserError, match=r"no column of a type that the language has, but <t: timestamp\[ns\]>"):
         compile_over_files('source(parquet, "f.parquet")', base=tmp_path)
@@ -179,7 +179,8 @@ def test_parquet_of_nanoseconds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("since", [-(2**34), 2**35])
 def test_timestamps_of_orc_that_arrow_does_not_read(tmp_path: Path, since: int) -> None:
-    """They are nanoseconds there, in 64 bits; Spark has those of all years."""
+    """A timestamp in ORC outside the years of 64-bit nanoseconds is an error, as Arrow does not read it; Spark has all
+    years."""
     orc.write_table(pa.table({"t": pa.array([since], pa.timestamp("s"))}), tmp_path / "f.orc")
     program = compile_over_files('source(orc, "f.orc")', base=tmp_path)
     with pytest.raises(UserError, match=r"f\.orc has a timestamp that is not of the years 1678 to 2261"):
@@ -187,7 +188,8 @@ def test_timestamps_of_orc_that_arrow_does_not_read(tmp_path: Path, since: int) 
 
 
 def test_printing() -> None:
-    """As in JSON and in tables: ISO 8601 with a blank, and no more digits than there are."""
+    """Values are printed in ISO 8601 with a blank, with no more digits than needed, and likewise in JSON and in
+    tables."""
     t = parse_type("{(date, timestamp)}")
     assert show_value((DAY, AT)) == "(2026-01-31, 2026-01-31 10:20:30.5)"
     assert json.loads(json_line(1, t, ROWS)) == {
@@ -206,14 +208,14 @@ def test_printing() -> None:
 
 
 def lines(directory: Path) -> list[dict[str, object]]:
-    """The objects of a batch, in any order."""
+    """The objects of a batch, sorted by their field `d`."""
     found = [json.loads(line) for part in directory.glob("part-*.json") for line in part.read_text().splitlines()]
     return sorted(found, key=lambda line: str(line["d"]))
 
 
 @pytest.mark.spark
 def test_the_files_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
-    """Both engines write the same text, down to the microsecond, also inside of lists and records."""
+    """Both engines write the same text, down to the microsecond, also inside lists and records."""
     t = parse_type(f"{{{NESTED}}}")
     for engine, rows in (
         ("reference", ReferenceRows(NESTED_ROWS, t)),
@@ -227,7 +229,8 @@ def test_the_files_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_frames_of_a_session_elsewhere(spark: SparkSession) -> None:
-    """A moment in a user's DataFrame is that of UTC; the answer's columns do not depend on the session either."""
+    """A timestamp in a user's DataFrame is read as UTC; the columns of the answer do not depend on the session
+    either."""
     with zone(spark, "America/New_York"):
         df = spark.sql("SELECT DATE'2026-01-31' AS d, TIMESTAMP'2026-01-31 05:20:30.5' AS t, 1L AS n")
         query = mrql.compile(
@@ -244,7 +247,7 @@ def test_frames_of_a_session_elsewhere(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_a_clock_that_is_set_forward(spark: SparkSession) -> None:
-    """An hour that a zone leaves out is there in UTC."""
+    """A time that the session's zone skips is a timestamp like others, as it exists in UTC."""
     query = mrql.compile('select (hour(t), date_format(t, "HH"), to_unix(t)) from t in T', T="bag(timestamp)")
     rows = Bag([datetime(2026, 3, 8, 2, 30)])
     with zone(spark, "America/New_York"):

@@ -1,4 +1,5 @@
-"""Deletions that are trusted: the answers are the same, nothing is kept to look them up, and what shows is an error."""
+"""Trusted deletions: the answers are the same, there is no ledger, and wrong deletions that can be detected are an
+error."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def applied(view: ReferenceView, batch: Change) -> None:
 
 
 def views(text: str) -> tuple[ReferenceView, ReferenceView]:
-    """Two of a query: one that looks deletions up, and one that trusts them."""
+    """Two views of a query: one that looks up deletions, and one that trusts them."""
     streams = frozenset(streams_of(text))
     _, looked_up = compiled(text, streams, frozenset())
     trusted = planned(looked_up.plan.query, shrinking=streams, trusted=streams).plan
@@ -60,7 +61,7 @@ def views(text: str) -> tuple[ReferenceView, ReferenceView]:
 @cases(max_examples=40, deadline=None)
 @given(queries(), st.data())
 def test_answers_are_the_same(text: str, data: st.DataObject) -> None:
-    """Whatever the query and the history; no trusted deletion that is right is taken for a wrong one."""
+    """For any query and history of right deletions, a view that trusts them has the same answers and no ledger."""
     view, trusting = views(text)
     for batch in data.draw(histories(text, deletions=True)):
         view.apply(batch.changes())
@@ -72,7 +73,7 @@ def test_answers_are_the_same(text: str, data: st.DataObject) -> None:
 @cases(max_examples=40, deadline=None)
 @given(queries(), st.data())
 def test_no_right_batch_is_refused(text: str, data: st.DataObject) -> None:
-    """Of a history with deletions left out or doubled, what trust refuses a look-up refuses too."""
+    """In a history with excess deletions, a batch that is refused with trust is refused with look-ups, too."""
     view, trusting = views(text)
     for batch in data.draw(histories(text, deletions=True)):
         given_batch = doubled(batch) if data.draw(st.booleans()) else batch
@@ -84,12 +85,12 @@ def test_no_right_batch_is_refused(text: str, data: st.DataObject) -> None:
 
 
 def doubled(batch: Batch) -> Batch:
-    """The same, with a deletion too many in each stream that it deletes from."""
+    """The batch with one excess deletion from each stream that it deletes from."""
     return Batch(batch.inserted, {name: [*rows, *rows[:1]] for name, rows in batch.deleted.items()})
 
 
 def refusal(apply: Callable[[], object]) -> type[UserError] | None:
-    """What a batch is refused with, if it is."""
+    """The class of the error with which a batch is refused; None if it is not."""
     try:
         apply()
     except UserError as error:
@@ -100,7 +101,8 @@ def refusal(apply: Callable[[], object]) -> type[UserError] | None:
 def assert_engines_agree_on_trust(
     spark: SparkSession, text: str, history: Sequence[Batch], wrong: Sequence[bool]
 ) -> None:
-    """Both refuse the same batches, some of which are wrong, and have the same answers up to there."""
+    """Asserts that both engines refuse the same batches, some of which are `wrong`, and have the same answers before
+    that."""
     query, streams = mrql.compile(text, **ANY), frozenset(ANY)
     reference = ReferenceView(planned(query.term, shrinking=streams, trusted=streams).plan)
     with query.view(spark, trusted=True) as view:
@@ -113,7 +115,7 @@ def assert_engines_agree_on_trust(
             assert close(collect_value(view.answer(), query.type), reference.answer())
 
 
-# --- wrong ones ---------------------------------------------------------------------------------
+# --- wrong deletions ----------------------------------------------------------------------------
 
 WRONG: list[tuple[str, Change, Change, str]] = [
     (
@@ -140,7 +142,7 @@ WRONG: list[tuple[str, Change, Change, str]] = [
         {"T": ([], [(6, 1)])},
         "a row is deleted from `T` that is not there: less than nothing is left under 6 in X1",
     ),
-    (  # there is nothing yet to join it with
+    (  # the other side of the join is empty
         "select (a, d) from (a, b) in S, (c, d) in T where b = c",
         {"S": ([(1, 5)], [])},
         {"S": ([], [(1, 6)])},
@@ -175,14 +177,14 @@ WITH_MISSING_PARTS: list[tuple[str, Change, Change, str]] = [
         {"S": ([], [(None, 6)])},
         "less than nothing is left under () in X1",
     ),
-    (  # there is nothing of the other side
+    (  # the other side is empty
         "select (a, d) from (a, b) in S, (c, d) in T",
         {"S": ([(1, 5)], [])},
         {"T": ([], [(None, 1)])},
         "a row is deleted from `T` that is not there: less than nothing is left under",
     ),
 ]
-"""What lies by its own columns is found by them where they are null, too."""
+"""Rows that are stored by their own columns are found by these where they are null, too."""
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,8 @@ WITH_MISSING_PARTS: list[tuple[str, Change, Change, str]] = [
     ids=[text for text, *_ in [*WRONG, *WITH_MISSING_PARTS]],
 )
 def test_what_shows_is_an_error(text: str, before: Change, batch: Change, said: str) -> None:
-    """With the key under which it shows; the states are as they were, and a look-up names the row."""
+    """A wrong deletion that can be detected is an error with its key, and leaves the states as they were; a look-up
+    refuses it, too."""
     view = ReferenceView(plan_of(text))
     applied(view, before)
     answer = view.answer()
@@ -206,7 +209,8 @@ def test_what_shows_is_an_error(text: str, before: Change, batch: Change, said: 
 
 
 def test_what_does_not_show() -> None:
-    """What agrees with a row that is there in all that is kept: here that is its key, and the sum is wrong then."""
+    """A wrong deletion is not detected if it agrees with a row that is there in all that is stored: here the key, and
+    the sum is wrong then."""
     view = ReferenceView(plan_of("select (x, sum(y)) from (x, y) in S group by x"))
     applied(view, {"S": ([(1, 5), (1, 6)], [])})
     applied(view, {"S": ([], [(1, 7)])})
@@ -219,7 +223,8 @@ def test_what_does_not_show() -> None:
 def test_on_spark(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, large: bool, some: Sequence[tuple[str, Change, Change, str]]
 ) -> None:
-    """The same errors, whether a state is merged whole or looked up; right deletions follow, and no rows are kept."""
+    """Spark has the same errors, whether a state is merged whole or looked up; right deletions still work after them,
+    and there is no ledger."""
     if large:
         monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
         monkeypatch.setattr(compaction, "LARGE_MIN_ROWS", 0)
@@ -239,7 +244,8 @@ def test_on_spark(
 
 @pytest.mark.spark
 def test_what_comes_and_goes_is_not_evaluated(spark: SparkSession) -> None:
-    """Nor with trust: the query has no value for such a row."""
+    """A row that comes and goes in one batch is not evaluated, with trust either: here the query has no value for
+    it."""
     query = mrql.compile("select 10 / y from (x, y) in S", **STREAMS)
     with query.view(spark, trusted=["S"]) as view:
         view.apply(**deltas(spark, {"S": ([(1, 0), (1, 5)], [(1, 0)])}))
@@ -251,11 +257,11 @@ def deltas(spark: SparkSession, batch: Change) -> dict[str, mrql.Delta]:
     return {name: mrql.Delta(*both) for name, both in frames.items()}
 
 
-# --- what is said of it -------------------------------------------------------------------------
+# --- explain, other commands and restarts -------------------------------------------------------
 
 
 def test_explain_says_so(tmp_path: Path) -> None:
-    """That nothing is kept; which streams there are to trust."""
+    """`explain` says whether the deletions of a stream are trusted or looked up."""
     query = tmp_path / "q.mrql"
     source = 'S = stream(csv, "S", ",", type((long, long)), deletions("gone")); T = stream(csv, "T", ",", type(long));'
     query.write_text(f"{source} select (x, sum(y)) from (x, y) in S, z in T where x = z group by x;")
@@ -266,7 +272,8 @@ def test_explain_says_so(tmp_path: Path) -> None:
 
 
 def test_other_commands_plan_so(tmp_path: Path) -> None:
-    """`check`, `verify` and `shell`. Deletions of a table with a log are trusted whether that is said or not."""
+    """`check`, `verify` and `shell` plan with trusted deletions if asked to; those of a table with a log are always
+    trusted."""
     query = tmp_path / "q.mrql"
     source = 'S = stream(csv, "S", ",", type((long, long)), deletions("gone"));'
     summed = "select (x, sum(y)) from (x, y) in S group by x"
@@ -293,7 +300,8 @@ def test_other_commands_plan_so(tmp_path: Path) -> None:
 
 
 def test_a_stream_goes_on_either_way(tmp_path: Path) -> None:
-    """With a checkpoint: what is looked up is built again from the files, and dropped where deletions are trusted."""
+    """With a checkpoint, a ledger is dropped where deletions are trusted, and rebuilt from the files where they are
+    looked up."""
     query = tmp_path / "q.mrql"
     source = 'S = stream(csv, "S", ",", type((long, long)), deletions("gone"));'
     query.write_text(f"{source} select (x, sum(y)) from (x, y) in S group by x;")
@@ -322,7 +330,8 @@ def test_a_stream_goes_on_either_way(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
 def test_sources_keep_nothing(construct: Construct) -> None:
-    """Of no construct; in its circuit no source has a state."""
+    """With trusted deletions no source has a state in the circuit, for any construct; with look-ups each stream has
+    one."""
     query = mrql.compile(construct.query, **STREAMS)
     circuit = mrql.api.DrawnPlan(query.trace(trusted=True)).circuit
     assert all(operator.kept is None for operator in circuit.operators if operator.id in ALL)

@@ -1,4 +1,4 @@
-"""Streams whose rows replace each other: the net change is that of a dict, in both engines, and after restarts."""
+"""Streams whose rows replace each other: the current rows are those of a dict, in both engines, and after restarts."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def plan_of(query: Query, key: RowKey) -> Plan:
 
 
 def gone_on(view: ReferenceView, plan: Plan, *, keeping: bool) -> ReferenceView:
-    """Another view, from what is written down of this one; `keeping` the states of the query, or building them again
-    from what there is of each key."""
+    """A new view from the saved states of a view, `keeping` those of the query, or rebuilding them from the current row
+    of each key."""
     with TemporaryDirectory() as directory:
         saved = Saved.of(plan, Path(directory))
         saved.write(ReferenceStates(view, saved.known))
@@ -61,7 +61,7 @@ def gone_on(view: ReferenceView, plan: Plan, *, keeping: bool) -> ReferenceView:
 @cases(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(KINDS)), st.booleans(), st.data())
 def test_rows_are_those_of_a_dict(name: str, versioned: bool, data: st.DataObject) -> None:
-    """Whatever comes in which order; what is refused changes nothing, and a restart neither."""
+    """Whatever the history, the rows are those of a dict; neither a refused batch nor a restart changes them."""
     kind = KINDS[name]
     key = kind.key(versioned=versioned)
     plan, model = plan_of(query_of(kind), key), TableModel(key)
@@ -81,7 +81,7 @@ def test_rows_are_those_of_a_dict(name: str, versioned: bool, data: st.DataObjec
 @cases(max_examples=80, deadline=None)
 @given(st.sampled_from(sorted(KINDS)), st.data())
 def test_the_order_does_not_matter(name: str, data: st.DataObject) -> None:
-    """With versions: neither that of the rows in a batch, nor in which batches they come."""
+    """With versions, neither the order of rows in a batch nor their distribution over batches matters."""
     kind = KINDS[name]
     key = kind.key(versioned=True)
     plan = plan_of(query_of(kind), key)
@@ -149,7 +149,7 @@ OUT_OF_ORDER: Sequence[Sequence[Change]] = (
     [(row(0.0, 8.0, 4), 1)],
     [(row(1.0, 1.0, 10), 1), (row(2.0, 1.0, 0), 1), (row(None, 1.0, 3), 1)],
 )
-"""A row that comes after a later deletion, one that comes twice, and one that is refused."""
+"""A history with a row that comes after a later deletion, one that comes twice, and one that is refused."""
 
 
 @pytest.mark.spark
@@ -160,7 +160,8 @@ def test_spark_replaces_the_same_rows(spark: SparkSession) -> None:
 @pytest.mark.wide
 @pytest.mark.spark
 def test_spark_without_versions(spark: SparkSession) -> None:
-    """A later batch is later; a deletion of what is not there is none; records are keys."""
+    """Without versions, rows of a later batch replace earlier ones, deleting a key that is not there has no effect, and
+    keys may be records."""
     keys = [Record({"a": a, "b": b}) for a, b in ((0.0, None), (-0.0, None), (float("nan"), "a"), (None, None))]
     history: list[list[Change]] = [
         [(row(keys[0], 1.0, 0), 1), (row(keys[2], 2.0, 0), 1), (row(keys[3], 0.1, 0), 1), (row(None, 0.1, 0), 1)],

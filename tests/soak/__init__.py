@@ -1,1 +1,1 @@
-"""Longer runs of generated cases: `python -m tests.soak`, and what they look for."""
+"""Longer runs of generated cases: `python -m tests.soak`, and the properties that they check."""

@@ -1,7 +1,7 @@
-"""Generated cases in both engines for as long as one likes: `make soak MINUTES=60`, behind all cases of the wide tests.
+"""Generated cases in both engines for a given time: `make soak MINUTES=60`, after all cases of the wide tests.
 
-Each round has a new seed, which is printed. The first case that goes wrong ends the run with the smallest example that
-is found for it, and `python -m tests.soak --seed N` runs the round of that seed again.
+Each round has a new seed, which is printed. The first case that fails ends the run with the smallest example that is
+found for it, and `python -m tests.soak --seed N` runs the round of that seed again.
 """
 
 from __future__ import annotations
@@ -89,26 +89,28 @@ DAMAGED = "of damaged checkpoints"
 LOGS = "of logs of tables"
 PROPERTIES_HELD = "of properties on Spark"
 FEW = 3
-"""How many of these a round holds."""
+"""The number of properties on Spark that a round checks."""
 
 
 def cases(examples: int) -> settings:
-    """So many cases, none of them kept for the next run, after the simplest one, with which Hypothesis begins."""
+    """Settings for so many cases, none of them kept for the next run, after the simplest one, with which Hypothesis
+    begins."""
     return settings(max_examples=examples + 1, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
 def wild_queries() -> st.SearchStrategy[tuple[str, str]]:
-    """Queries, sums over joins, and such as are not always asked for, and a kind of values for each."""
+    """Queries of any kind, also with rarer constructs and with sums over joins, and a kind of values for each."""
     texts = queries() | construct_queries() | sum_queries() | guarded_sums()
     return st.tuples(texts, st.sampled_from(sorted(WILD)))
 
 
 def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> Iterator[None]:
-    """One round: many cases in the reference, which is quick, and some on Spark. A case is a query and a history. After
-    each part of it comes a place at which a round can end.
+    """One round: many cases in the reference engine, which is quick, and some on Spark. A case is a query and a
+    history. At each `yield` the round can end.
 
-    What `make test` has in fixed numbers is here with new seeds: queries of the rarer constructs, beside static tables,
-    over wild values, loops, and the queries of TPC-H in turn, and the files of loops in each way, in ten batches.
+    The cases that `make test` has in fixed numbers are here with new seeds: queries of the rarer constructs, beside
+    static tables, over wild values, loops, and the queries of TPC-H in turn, and the files of loops in each way, in ten
+    batches.
     """
 
     @seed(number)
@@ -260,7 +262,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     yield
 
     def somehow_set() -> AbstractContextManager[None]:
-        """Every third round has a session that is set otherwise."""
+        """In every third round, a block with other settings of the session."""
         return oddly_set(spark) if number % 3 == 0 else nullcontext()
 
     for kind in KINDS:
@@ -273,7 +275,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     for in_the_reference in (reference, beside, documented, wild, looped, guarded, joined):
         in_the_reference()
         yield
-    # Every other round has the code that Spark generates, which takes longer to make than to run.
+    # Every other round runs the code that Spark generates, which takes longer to compile than to run.
     with interpreted(spark) if number % 2 else nullcontext(), somehow_set(), states(DRAWN[number // 2 % len(DRAWN)]):
         for on_spark in (alone, wilder, rarer, together, trusting, replacing):
             on_spark()
@@ -300,19 +302,20 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
 
 @attrs.frozen
 class Kills:
-    """How often a round kills streams, in the reference engine, and on Spark, where it kills views and streams of data
-    sources as often; and the server that their tables are on: without one, they write directories alone, and there are
-    no logs."""
+    """The numbers of kills of streams in a round, in the reference engine and on Spark, where views and streams of data
+    sources are killed as often; and the server for their tables. Without a server they write directories only, and
+    there are no logs."""
 
     reference: int
     spark: int
     server: Server | None
 
     def round(self, number: int) -> int:
-        """Streams that are killed at random moments; each ends with what it would have."""
+        """Kills streams at random moments, each of which must end with the output that it has without; returns the
+        number of kills."""
         random = Random(number)
         killed = self._of(random, "reference", self.reference, batches=60, delay=0.2)
-        # Few kills need no long stream, and on Spark its end takes a second for each batch.
+        # Few kills need no long stream, and on Spark the rest of a stream takes a second for each batch.
         return killed + self._of(random, "spark", self.spark, batches=min(60, 5 + self.spark), delay=5)
 
     def _of(self, random: Random, engine: str, most: int, *, batches: int, delay: float) -> int:
@@ -327,7 +330,7 @@ class Kills:
         return killed
 
     def of_views(self, number: int, spark: SparkSession) -> int:
-        """Kills processes that feed a view, as often as those of streams on Spark; returns how often."""
+        """Kills processes that feed a view, as often as streams on Spark; returns the number of kills."""
         random, killed = Random(number), 0
         while killed < self.spark:
             with TemporaryDirectory() as home:
@@ -337,7 +340,7 @@ class Kills:
         return killed
 
     def of_data_sources(self, number: int) -> int:
-        """Kills streams of Python data sources on Spark, as often as views; returns how often."""
+        """Kills streams of Python data sources on Spark, as often as views; returns the number of kills."""
         random, killed = Random(number), 0
         while killed < self.spark:
             with TemporaryDirectory() as home:
@@ -348,7 +351,7 @@ class Kills:
         return killed
 
     def of_tables(self, number: int) -> int:
-        """Kills streams of tables of Delta Lake and of Iceberg; returns how often."""
+        """Kills streams of tables of Delta Lake and of Iceberg; returns the number of kills."""
         random, killed = Random(number), 0
         for engine, kills, delay in self.of_few:
             for connector in TABLES:
@@ -357,7 +360,7 @@ class Kills:
         return killed
 
     def of_logs(self, number: int) -> int:
-        """Kills streams of the log of a table of PostgreSQL; returns how often."""
+        """Kills streams of the log of a table of PostgreSQL; returns the number of kills."""
         killed = 0
         if self.server is None:
             return killed
@@ -369,7 +372,7 @@ class Kills:
         return killed
 
     def of_servers(self, number: int) -> int:
-        """Kills the server while a stream follows it; returns how often."""
+        """Kills the server while a stream follows it; returns the number of kills."""
         if self.server is None:
             return 0
         table = f"killed_{secrets.token_hex(8)}"
@@ -380,15 +383,16 @@ class Kills:
 
     @property
     def of_few(self) -> tuple[tuple[str, int, float], ...]:
-        """How often a stream of a table is killed in each engine, where each kill is between more of it, and after so
-        many seconds at most."""
+        """For each engine, the number of kills of a stream of a table, and the maximal time before a kill, in seconds;
+        the table grows between kills."""
         return ("reference", self.reference // 20, 0.3), ("spark", min(1, self.spark), 2)
 
 
 def damaged(spark: SparkSession, random: Random, server: Server | None, *, of_each: int, on_spark: int) -> int:
-    """Damages what streams have left: so many positions of each class of each file, and so many of those on Spark."""
+    """Damages files that streams have left: `of_each` positions of each class of each file, and `on_spark` of these on
+    Spark; returns the number of damages."""
     done = 0
-    # A few batches have runs of changes, and lists of files.
+    # With these, a few batches suffice for runs of changes and lists of files.
     with patch.multiple(policy, REWRITTEN_WHOLE_MAX_ROWS=0, NAMED_MAX_FILES=1):
         with_tables = [] if server is None else [partial(undelivered, server=server)]
         for scene in (*SCENES, undelivered_to_delta, *with_tables):
@@ -409,19 +413,19 @@ def damaged(spark: SparkSession, random: Random, server: Server | None, *, of_ea
 
 
 LOOPED = 200
-"""So many batches of a loop are looked at for what they leave behind."""
+"""The number of batches of a loop for which the memory that they leave in use is measured."""
 
 
 def loops(spark: SparkSession) -> None:
-    """Says what the batches of a loop leave behind, in each way; what grows ends the run."""
+    """Prints the memory that the batches of a loop leave in use, in each way; growth ends the run."""
     for strategy in loop_memory.WAYS:
         found = loop_memory.require_level(spark, strategy, LOOPED, LOOPED // 10)
         click.echo(f"  a loop, {strategy}: after {found[2]}; after {found[-1]}")
 
 
 def rounds(only: int | None, minutes: float, parts_of: Callable[[int], Iterator[None]], done: Counter[str]) -> None:
-    """The round of the seed that was asked for, or rounds of new seeds until the time is over; the first of them goes
-    to its end in any case."""
+    """Runs the round of the seed `only`, or rounds of new seeds until the time is over; the first of them runs to its
+    end in any case."""
     until = time.monotonic() + 60 * minutes
 
     def overdue() -> bool:
@@ -464,7 +468,7 @@ def main(minutes: float, only: int | None, kills: int, kills_on_spark: int, dama
         if only is None:
             loops(spark)
         often = Kills(kills, kills_on_spark, server)
-        # Streams say of each batch, and of each damage, what they make of it.
+        # Streams report each batch, and each damage that they find.
         with open(os.devnull, "w") as unheard, redirect_stderr(unheard):
             rounds(only, minutes, lambda number: play(number, spark, often, done), done)
     finally:

@@ -1,7 +1,7 @@
-"""Texts that are no queries, or nearly ones: whatever is written leads to a value or to an error of the user's.
+"""Texts that are no queries, or almost: each of them has a value or is a user error.
 
-Three kinds are generated: any characters and rows of tokens; the query files and cases of this repository, cut, doubled
-and mixed; and what the grammar allows, whether it means something or not.
+Three kinds are generated: any characters and sequences of tokens; the query files and cases of this repository, with
+parts removed, doubled and mixed; and what the grammar allows, whether it means something or not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.support.planning import planned
 
 ROOT = Path(__file__).parent.parent.parent
 STEPS = 20_000
-"""An evaluation that takes more steps is broken off, and says nothing."""
+"""The most steps of an evaluation; a longer one is aborted, and says nothing."""
 
 
 @attrs.frozen
@@ -64,9 +64,9 @@ DATA = {
     "T": Bag([(None, 1), (date.min, -(2**31)), (date.max, 2**31 - 1)]),
     "X": Bag([1, 2, 2, None, 2**63 - 1, -(2**63)]),
 }
-"""Tame rows, and some with what the types have at their ends, and with missing parts."""
+"""Ordinary rows, and some with the extreme values of the types, and with missing parts."""
 LARGE = re.compile(r"\d{5}|\d[eE][+]?\d")
-"""What may make a range or a string of a size that no test wants."""
+"""Numbers that may make a range or a string larger than any test wants: such texts are not evaluated."""
 
 
 class BrokenOff(Exception):
@@ -74,7 +74,7 @@ class BrokenOff(Exception):
 
 
 class Bounded(Evaluator):
-    """An evaluator that takes so many steps and no more."""
+    """An evaluator that is aborted after `STEPS` steps."""
 
     def __init__(self, streams: Mapping[str, Bag]) -> None:
         super().__init__(streams)
@@ -97,7 +97,8 @@ def evaluate_bounded(term: Term, streams: Mapping[str, Bag]) -> Value:
 
 
 def check_error(error: UserError, text: str) -> None:
-    """Raises: AssertionError where it has no words, or names no place in the text, or in one that this includes."""
+    """Raises: AssertionError where an error has no message, or no place in the text or in one that the text
+    includes."""
     span = error.span
     assert error.message.strip(), "an error without words"
     assert error.render(), error
@@ -107,8 +108,8 @@ def check_error(error: UserError, text: str) -> None:
 
 
 def outcome(program_text: Text, base: Path) -> str:
-    """What comes of a text: `value`, `error` or `long`; anything else is a fault of ours, and is raised. An error of
-    the user's names its place."""
+    """The outcome of a text: `value`, `error` or `long`; any other exception is a bug of mrql, and is raised. A user
+    error must name its place."""
     text = program_text.text
     try:
         program = compile_program(text, "text", program_text.streams, base, row_of=row_type, catalog=CATALOG)
@@ -122,7 +123,7 @@ def outcome(program_text: Text, base: Path) -> str:
         check_error(error, text)
         return "error"
     except EngineError as error:
-        # The types of a table of PostgreSQL are those that its server has, and there is none.
+        # The types of a table of PostgreSQL are read from its server, and there is none.
         if not error.message.startswith("cannot connect to postgresql:"):
             raise
         return "error"
@@ -154,7 +155,7 @@ def over_these(text: str) -> Text:
 
 
 def texts() -> st.SearchStrategy[Text]:
-    """Any characters, and rows of words and signs."""
+    """Any characters, and sequences of words and signs."""
     rows = st.lists(tokens, max_size=30)
     return st.one_of(st.text(max_size=40), rows.map(" ".join), rows.map("".join)).map(over_these)
 
@@ -234,7 +235,7 @@ CHOSEN = {
 
 @functools.cache
 def grammatical() -> st.SearchStrategy[Text]:
-    """Programs that the grammar allows, but for what is settled outside of it."""
+    """Programs that the grammar allows, apart from rules that are checked outside of it."""
     text = resources.files("mrql.parser").joinpath("grammar.lark").read_text(encoding="utf-8")
     grammar = Lark(text, start=["program"], keep_all_tokens=True, parser="earley", lexer="dynamic")
     explicit: dict[str, st.SearchStrategy[str]] = {
@@ -249,5 +250,5 @@ def grammatical() -> st.SearchStrategy[Text]:
 
 
 def programs() -> Mapping[str, st.SearchStrategy[Text]]:
-    """The kinds of texts."""
+    """The kinds of texts, by name."""
     return {"texts": texts(), "mutants": mutants(), "grammatical": grammatical()}

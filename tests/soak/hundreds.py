@@ -1,6 +1,6 @@
-"""What hundreds of batches with commits leave behind: `python -m tests.soak.hundreds --batches 500`.
+"""What hundreds of batches with commits leave in memory and on disk: `python -m tests.soak.hundreds --batches 500`.
 
-A window of rows moves on with each batch, so that the state has always the same size: what grows is lost.
+A window of rows moves on with each batch, so that the state always has the same size: growth is a leak.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from tests.runtime.checkpoint.streams import Stream, answers, batch_answer, rows
 from tests.soak.loop_memory import heap
 
 WINDOW = 10
-"""So many batches a row stays."""
+"""The number of batches that a row stays."""
 ROWS = 40
-"""So many rows are new in a batch."""
+"""The number of new rows in a batch."""
 
 
 @attrs.frozen
 class Sample:
-    """What is there after a batch, and how long the batches since the last sample took."""
+    """The memory and files after a batch, and the median time of the batches since the last sample."""
 
     batch: int
     milliseconds: float
     rdds: int
     megabytes: float
     open_files: int
-    """Of this process and of Java's."""
+    """Those of this process and of Java's."""
     checkpoint_bytes: int
     checkpoint_files: int
 
@@ -51,7 +51,7 @@ class Sample:
 
 
 def fill(home: Path, batches: int) -> None:
-    """A file of new rows for each batch, and one that takes back those that leave the window."""
+    """Writes a file of new rows for each batch, and one that deletes those that leave the window."""
     for number in range(batches):
         write(home / "edges" / f"{number:04d}.csv", _rows_of(number), number)
         if number >= WINDOW:
@@ -64,8 +64,8 @@ def _rows_of(number: int) -> str:
 
 
 def samples(spark: SparkSession, home: Path, batches: int, every: int) -> list[Sample]:
-    """Runs the stream to its end, says what is there after each `every` of its batches, and holds the last answer
-    against the one from scratch."""
+    """Runs the stream to its end, samples memory and files after each `every` of its batches, and compares the last
+    answer with the one from scratch."""
     fill(home, batches)
     stream = Stream(home, engine="spark", spark=spark, max_files=2)
     before, found, times = jvm.persistent_rdds(spark), list[Sample](), list[float]()
@@ -93,7 +93,7 @@ def _sample(spark: SparkSession, checkpoint: Path, batch: int, milliseconds: flo
 
 
 def growth(found: Sequence[Sample]) -> Iterator[str]:
-    """How much more there is in the last third than in the second."""
+    """The medians of each measure in the second and in the last third of the samples."""
     third = len(found) // 3
     for name in ("milliseconds", "rdds", "megabytes", "open_files", "checkpoint_bytes", "checkpoint_files"):
         second, last = (

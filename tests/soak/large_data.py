@@ -1,6 +1,6 @@
-"""Files of up to a megabyte that are hard to read: deep, wide, long, or of other things than they seem to be.
+"""Files of up to a megabyte that are hard to read: deep, wide, long, or not of the kind that their name says.
 
-Whatever they are, a query over them has a value or one error, in bounded time and memory.
+A query over any of them has a value or one error, in bounded time and memory.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ PARQUET, ORC = ('source(parquet, "{}")',), ('source(orc, "{}")',)
 
 
 def filled(pattern: str, size: int = MEGABYTE) -> bytes:
-    """A pattern again and again."""
+    """A pattern, repeated up to a size."""
     encoded = pattern.encode()
     return encoded * (size // len(encoded))
 
 
 def nested(opening: str, inner: str, closing: str, size: int = MEGABYTE) -> bytes:
-    """Brackets in brackets."""
+    """Nested brackets around an inner text."""
     levels = (size - len(inner)) // len(opening + closing)
     return (opening * levels + inner + closing * levels).encode()
 
 
 def many(make: Callable[[int], str], size: int = MEGABYTE) -> str:
-    """Parts with numbers."""
+    """Numbered parts, up to a size."""
     parts, length = [], 0
     while length < size:
         parts.append(make(len(parts)))
@@ -169,7 +169,7 @@ SHAPES: dict[str, LargeFile] = {
     "orc, one value often": LargeFile("f.orc", lambda: columnar(orc.write_table, _alike(MEGABYTE // 125)), ORC),
     "orc, noise": LargeFile("f.orc", lambda: b"ORC" + Random(7).randbytes(MEGABYTE), ORC),
 }
-"""Shapes, each with a name."""
+"""Files that are hard to read in one way, by name."""
 
 OPENED = ("[", '{"a":', "<a>", '"', "(", "{", "<a k='")
 PARTS = (
@@ -181,7 +181,7 @@ PARTS = (
 
 @st.composite
 def files(draw: st.DrawFn) -> LargeFile:
-    """A file of some parts, each of which is there again and again."""
+    """A file of some parts, each of which is repeated."""
     parts = draw(
         st.lists(st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("".join), min_size=1, max_size=4)
     )
@@ -192,7 +192,7 @@ def files(draw: st.DrawFn) -> LargeFile:
 
 
 SECONDS, BYTES = 10, 2**30
-"""What `mrql run` may take for a file: so many seconds of work, and so much memory."""
+"""The limits of `mrql run` for a file: seconds of processor time, and bytes of memory."""
 
 
 def _limited() -> None:

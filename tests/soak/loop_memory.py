@@ -1,6 +1,6 @@
-"""What the batches of a loop leave behind in the driver: `python -m tests.soak.loop_memory --batches 200`.
+"""The memory that batches of a loop leave in use in the driver: `python -m tests.soak.loop_memory --batches 200`.
 
-A window of edges moves on with each batch, so that the states have always the same size: what grows is lost.
+A window of edges moves on with each batch, so that the states always have the same size: growth is a leak.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ repeat ranks = {(0, 1.0)}
 """
 EDGE = parse_type("{(int, int)}")
 WINDOW = 4
-"""The edges of so many batches are there at a time."""
+"""The number of batches whose edges are there at a time."""
 
 
 @attrs.frozen
@@ -45,12 +45,12 @@ class Looping:
     origin: Value
     near: Value
     far: Value
-    """What 0 has, each node that an edge leads to from there, and each that one leads to from those."""
+    """The values of node 0, of each node that an edge leads to from there, and of each that one leads to from those."""
     epsilon: float | None = None
-    """What changes by less is kept back."""
+    """The threshold up to which changes are withheld."""
 
     def value(self, number: int) -> Bag:
-        """What there is after a batch."""
+        """The value of the loop after a batch."""
         there = [node for n in range(max(0, number - WINDOW + 1), number + 1) for _, node in edges(n)]
         return Bag([(0, self.origin), *((node, self.far if node % 2 else self.near) for node in there)])
 
@@ -66,17 +66,18 @@ WAYS: Mapping[Loop, Looping] = {
 }
 
 RDDS = 3
-"""So many more RDDs may lie there at the end: runs of states are merged now and then."""
+"""The most RDDs that may be added from the second third of the samples to the last: runs of states are merged only now
+and then."""
 MEGABYTES = 0.05
-"""So much more of the heap may be in use for each batch."""
+"""The most megabytes of the heap that a batch may leave in use."""
 COLLECTIONS = 4
-"""Java's serial collector compacts all of the heap each fourth time. Otherwise it leaves some of what is gone where it
-is: up to a twentieth of the room for what is old, 20 MB here."""
+"""The number of collections of garbage: Java's serial collector compacts the whole heap each fourth time. Otherwise it
+leaves some garbage where it is: up to a twentieth of the space for old objects, 20 MB here."""
 
 
 @attrs.frozen
 class Sample:
-    """What is there after a batch: RDDs that are kept, and how much of the heap is in use after a collection."""
+    """The RDDs that are persisted after a batch, and the megabytes of the heap in use after a collection."""
 
     batch: int
     rdds: int
@@ -87,7 +88,8 @@ class Sample:
 
 
 def samples(spark: SparkSession, way: Loop, batches: int, every: int) -> Iterator[Sample]:
-    """Keeps the loop up to date over so many batches, and looks at what is there after each `every` of them."""
+    """Keeps the loop up to date over so many batches, and checks its value and takes a sample after each `every` of
+    them."""
     loop = WAYS[way]
     query = mrql.compile(loop.text, E="bag((int, int))")
     before = jvm.persistent_rdds(spark)
@@ -95,7 +97,7 @@ def samples(spark: SparkSession, way: Loop, batches: int, every: int) -> Iterato
         for number in range(batches):
             new, old = (to_dataframe(spark, edges(n), EDGE) for n in (number, number - WINDOW))
             view.apply(E=mrql.Delta(new, old if number >= WINDOW else None)).count()
-            # It is measured when it is asked for, as the commands do after each batch.
+            # The residual is computed when it is asked for, as commands do after each batch.
             assert view.residual is None or view.residual.change <= (loop.epsilon or 0)
             if number % every == every - 1:
                 found, expected = collect_value(view.answer(), query.type), loop.value(number)
@@ -105,16 +107,16 @@ def samples(spark: SparkSession, way: Loop, batches: int, every: int) -> Iterato
 
 
 def edges(number: int) -> Bag:
-    """The edges of a batch: one from 0, and one more from there."""
+    """The edges of a batch: one from node 0, and one from the node that it leads to."""
     near = 2 * (number % 1000) + 2
     ways: list[Value] = [(0, near), (near, near + 1)]
     return Bag(ways)
 
 
 def heap(spark: SparkSession) -> float:
-    """The megabytes of the driver's heap that were in use at the end of the collection that left the fewest: what is in
-    use when one asks has the buffers too that threads have taken since, some of 10 MB."""
-    gc.collect()  # what Python has let go of, Java may
+    """The megabytes of the driver's heap that were in use at the end of the collection that left the fewest. The heap
+    in use at present has also the buffers that threads have taken since, some of 10 MB."""
+    gc.collect()  # Java can free what Python has released
     java = spark._jvm.java.lang
     left: list[int] = []
     for _ in range(COLLECTIONS):
@@ -125,11 +127,11 @@ def heap(spark: SparkSession) -> float:
 
 
 def growth(found: Sequence[Sample]) -> tuple[int, float]:
-    """How many RDDs there are more in the last third of the batches than in the second, at most, and how many megabytes
+    """By how many RDDs the maximum of the last third of the samples exceeds that of the second, and how many megabytes
     are lost with each batch from the one to the other, at least.
 
-    Spark's own caches go up and down, by more than a third of the batches may lose. What is lost raises the least and
-    the most that is in use alike, so the smaller of the two counts.
+    Spark's own caches go up and down by more than a third of the batches may lose. A leak raises the least and the most
+    that is in use alike, so the smaller of the two increases counts.
     """
     third = len(found) // 3
     second, last = found[third : 2 * third], found[2 * third :]
@@ -139,7 +141,10 @@ def growth(found: Sequence[Sample]) -> tuple[int, float]:
 
 
 def require_level(spark: SparkSession, way: Loop, batches: int, every: int) -> list[Sample]:
-    """Raises: AssertionError where something is lost."""
+    """The samples of a loop.
+
+    Raises: AssertionError where the RDDs or the heap in use grow by more than they may.
+    """
     found = list(samples(spark, way, batches, every))
     rdds, megabytes = growth(found)
     seen = "\n".join(map(str, found))

@@ -1,4 +1,5 @@
-"""Properties on Spark that `make test` holds with one seed, each time the same cases, with others."""
+"""The properties on Spark that `make test` checks with a fixed seed, each time the same cases, here with other
+seeds."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ PROPERTIES = _properties()
 
 @attrs.frozen
 class Directories:
-    """Directories, as pytest makes them."""
+    """Makes directories, as pytest's `tmp_path_factory` does."""
 
     base: Path
 
@@ -46,7 +47,7 @@ class Directories:
 
 
 def hold(test: Callable[..., None], number: int, spark: SparkSession) -> None:
-    """Holds a property, as often as `make test` does, with cases that a number says."""
+    """Checks a property with as many cases as `make test`, drawn with the seed `number`."""
     with TemporaryDirectory() as home:
         known = {"spark": spark, "tmp_path_factory": Directories(Path(home))}
         seed(number)(test)(**{name: known[name] for name in inspect.signature(test).parameters})

@@ -1,4 +1,4 @@
-"""Any text leads to a value or to an error of the user's, with its place; a longer search is `make soak`."""
+"""Any text has a value, or is a user error with its place; a longer search is `make soak`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.soak.fuzz import Text, check_error, outcome, over_these, programs
 from tests.soak.large_data import SHAPES, assert_bounded
 
 TEXT_MAX_SECONDS = 10
-"""The work, of a processor, that no text may take."""
+"""The processor time that no text may exceed, in seconds."""
 EXAMPLES = {"texts": 600, "mutants": 300, "grammatical": 50}
 DEEP: dict[str, Callable[[int], str]] = {
     "tuples": lambda n: "(" * n + "1" + ",2)" * n,
@@ -57,7 +57,8 @@ DEEP: dict[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_any_text(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
-    """Arbitrary text, mutations of the queries here, and what the grammar allows."""
+    """Arbitrary texts, mutations of the queries here, and texts that the grammar allows have a value or are a user
+    error."""
     base = tmp_path_factory.mktemp("nothing")
     few = settings(max_examples=EXAMPLES[kind], deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
@@ -81,14 +82,14 @@ def test_any_text(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
     ],
 )
 def test_errors_that_say_too_little(error: UserError, fault: str) -> None:
-    """An error has words, and a place in the text."""
+    """`check_error` detects an error without a message, or without a place in the text."""
     with pytest.raises(AssertionError, match=fault):
         check_error(error, "select")
 
 
 @pytest.mark.parametrize("form", DEEP)
 def test_a_thousand_levels(form: str) -> None:
-    """What is nested a thousand times is one error, with its place."""
+    """A text that is nested a thousand times is one error, with its place."""
     with pytest.raises(UserError) as caught:
         compile_program(DEEP[form](1000), "query")
     assert caught.value.message == f"nested too deeply: more than {QUERY_MAX_LEVELS} levels"
@@ -98,7 +99,7 @@ def test_a_thousand_levels(form: str) -> None:
 
 @pytest.mark.parametrize("form", [form for form in DEEP if form != "patterns"])
 def test_as_deep_as_may_be(form: str) -> None:
-    """What is nested as deep as a text may be is evaluated and rewritten like anything else."""
+    """A text that is nested almost as deeply as it may be is evaluated and rewritten like any other."""
     levels = {"selects": 95, "conditions": 60, "functions": 95}.get(form, QUERY_MAX_LEVELS - 10)
     assert outcome(over_these(DEEP[form](levels)), Path()) == "value"
 
@@ -106,7 +107,7 @@ def test_as_deep_as_may_be(form: str) -> None:
 @pytest.mark.parametrize("levels", [60, 150, QUERY_MAX_LEVELS - 10, 1000, 40_000])
 @pytest.mark.parametrize("command", ["explain", "run"])
 def test_deep_xml(tmp_path: Path, command: str, levels: int) -> None:
-    """It is explained and evaluated, or is one error, also where it goes through all that shows a query."""
+    """Deep XML is explained and evaluated, or is one error, also in the code that displays a query."""
     file = tmp_path / "q.mrql"
     file.write_text(DEEP["xml"](levels) + ";")
     ran = CliRunner().invoke(main, [command, *(["--engine", "reference"] if command == "run" else []), str(file)])
@@ -122,20 +123,20 @@ def test_as_many_branches_as_may_be() -> None:
 
 
 def test_as_many_calls_as_may_be() -> None:
-    """Functions that call each other, as many as may be."""
+    """Functions that call each other may do so up to the limit."""
     calls = "f0 = \\x. x + 1;" + "".join(f"f{i} = \\x. f{i - 1}(x);" for i in range(1, CALLS_MAX_LEVELS))
     assert outcome(over_these(f"{calls} f{CALLS_MAX_LEVELS - 1}(1);"), Path()) in ("value", "long")
 
 
 @pytest.mark.parametrize("operator", ["and", "or"])
 def test_a_chain_of_conditions_is_evaluated_once(operator: str) -> None:
-    """Each side of a condition was evaluated twice, and so those of a chain 2ⁿ times."""
+    """Each side of a condition is evaluated once, so that a chain of conditions does not take exponential time."""
     text = f" {operator} ".join(["1 = 1" if operator == "and" else "1 = 2"] * 60)
     assert evaluate(compile_program(text).queries[0].term) is (operator == "and")
 
 
 def test_deep_terms_leave_python_as_it_is() -> None:
-    """The room for deep terms is given back."""
+    """The recursion limit is restored after it was raised for deep terms."""
     before = sys.getrecursionlimit()
     assert deep(sys.getrecursionlimit)() > before
     compile_program("1")
@@ -143,7 +144,7 @@ def test_deep_terms_leave_python_as_it_is() -> None:
 
 
 def limited() -> None:
-    """What a process with a large text may take."""
+    """Limits the memory of a process with a large text."""
     resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 
 
@@ -206,7 +207,7 @@ LARGE: dict[str, tuple[str, str | None]] = {
 @pytest.mark.wide(keep=5)
 @pytest.mark.parametrize("shape", LARGE)
 def test_large_texts(tmp_path: Path, shape: str) -> None:
-    """Deep, wide, long and with many definitions: a value or an error, in ten seconds of work and a gigabyte."""
+    """A large text is checked or is an error, in ten seconds of processor time and a gigabyte of memory."""
     text, error = LARGE[shape]
     (tmp_path / "q.mrql").write_text(text)
     began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
@@ -224,6 +225,7 @@ FEW = ("csv, an open quote", "json, lists in lists", "json, a wide object", "xml
 
 @pytest.mark.parametrize("shape", FEW)
 def test_large_data(tmp_path: Path, shape: str) -> None:
-    """Files that are hard to read; all of them, and others that are drawn, are read by `make soak`."""
+    """Files that are hard to read have a value or one error in bounded time and memory; `make soak` reads all of them,
+    and generated ones."""
     file = SHAPES[shape]
     assert_bounded(file, file.sources[min(1, len(file.sources) - 1)], tmp_path)

@@ -1,4 +1,4 @@
-"""The queries in `queries/tpch`, their counterparts in SQL beside this file, and the data that both are over."""
+"""The queries in `queries/tpch`, their counterparts in SQL beside this file, and the data for both."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ class Case:
         return tuple(name for name, source in self.sources.items() if not source.stream)
 
     def values(self, table: str, rows: Sequence[Row]) -> list[Value]:
-        """Rows of a table as the query reads them: without the columns that it has no use for."""
+        """Rows of a table as the query reads them: without the columns that it does not use."""
         row_type = self.sources[table].row
         assert isinstance(row_type, ty.RecordType)
         places = {name: (COLUMNS[table].index(name), t) for name, t in row_type.fields}
         return [Record({name: convert(row[place], t) for name, (place, t) in places.items()}) for row in rows]
 
     def contents(self, tables: Tables) -> dict[str, Bag]:
-        """All the query's tables."""
+        """The contents of all tables of the query."""
         return {name: Bag(self.values(name, tables.get(name, ()))) for name in self.sources}
 
     def changes(self, batch: Batch) -> dict[str, ZSet]:
-        """What a batch changes of the query's streams."""
+        """The changes that a batch makes to the query's streams."""
         return {
             name: ZSet.of(self.values(name, batch.inserted.get(name, ())))
             - ZSet.of(self.values(name, batch.deleted.get(name, ())))

@@ -14,7 +14,7 @@ ROOT = DOCS.parent
 @pytest.mark.slow
 @pytest.mark.wide
 def test_the_commands(tmp_path: Path) -> None:
-    """Each does what it is for: the generator makes data, and the others say something of them."""
+    """The generator makes data, and the output of `stream` has the answer of `run`."""
     (tmp_path / "queries").symlink_to(ROOT / "queries")
     generate, *others = blocks("docs/tpch.md")[0].body.splitlines()
     call(generate, tmp_path)
@@ -25,7 +25,7 @@ def test_the_commands(tmp_path: Path) -> None:
 
 
 def call(command: str, home: Path) -> str:
-    """What a command puts out; it has to end well."""
+    """The output of a command, which must succeed."""
     done = run_command(command, home)
     assert done.returncode == 0, done.stderr
     return done.stdout

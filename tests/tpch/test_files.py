@@ -1,4 +1,4 @@
-"""The generator's files and the query files together, as a person uses them."""
+"""The generator's files and the query files together, as used from the command line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_files_hold_the_rows(data: Path, name: str) -> None:
-    """What a query reads of the files is what the generator made: rows that are left, and the columns in use."""
+    """The rows that a query reads from the files are those that the generator leaves, with the columns in use."""
     *_, contents = net(generate.history(60, 2))
     program = compile_over_files((QUERIES / f"{name}.mrql").read_text(encoding="utf-8"), base=data)
     for table, source in program.sources.items():
@@ -44,7 +44,7 @@ def test_the_files_hold_the_rows(data: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["q03", "q10", "q13"])
 def test_run_and_stream(data: Path, name: str) -> None:
-    """`run`, and the last of the batches of `stream`, have the answer of SQL over the rows that are left."""
+    """`run`, and the last batch of `stream`, have the answer of SQL over the rows that are left."""
     *_, contents = net(generate.history(60, 2))
     in_sql = [tuple(map(as_json, row.fields.values())) for row in expected(contents)[name]]
     options = (QUERIES / f"{name}.mrql", "--data", data, "--engine", "reference", "--format", "json")
@@ -60,7 +60,7 @@ def as_json(field: Value) -> Value:
 
 
 def test_the_directory_must_be_empty(data: Path) -> None:
-    """A second run would add the same rows again."""
+    """The generator refuses a directory that is not empty, as it would add the same rows again."""
     done = subprocess.run([sys.executable, generate.__file__, str(data)], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert f"{data} is not empty" in done.stderr

@@ -1,4 +1,5 @@
-"""TPC-H in the reference engine against DuckDB: once over all data, and as streams whose rows come and go."""
+"""TPC-H in the reference engine compared with DuckDB: once over all data, and as streams with insertions and
+deletions."""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ from tests.tpch.cases import FIXED, NAMES, SQL, Tables, case, expected, net
 every_query = pytest.mark.parametrize("name", NAMES)
 
 HISTORIES = [(120, 1), (60, 2)]
-"""How many orders there are, and the seed; `make soak` has other ones."""
+"""The number of orders of each history, and its seed; `make soak` has others."""
 
 
 @cache
 def arriving(orders: int, seed: int) -> tuple[tuple[Batch, ...], tuple[Tables, ...]]:
-    """A history, and what the tables hold after each of its batches."""
+    """A history, and the contents of the tables after each of its batches."""
     batches = history(orders, seed)
     return tuple(batches), tuple(net(batches))
 
@@ -43,15 +44,16 @@ def test_every_query_has_its_counterpart() -> None:
 
 
 def test_every_query_has_an_answer() -> None:
-    """A few hundred orders are enough, as a rule, for answers that are not empty, nor sums of nothing."""
+    """A few hundred orders usually give answers that are neither empty nor sums of nothing."""
     found = [expected(arriving(300, seed)[1][-1]) for seed in range(5)]
     answered = {name: sum(bool(answers[name]) for answers in found) for name in NAMES}
-    # The supplier with the most revenue of query 15 may be one that is gone.
+    # In query 15 the supplier with the most revenue may have been deleted.
     assert {name: count for name, count in answered.items() if count < (3 if name == "q15" else 5)} == {}
 
 
 def test_rows_come_and_go_in_every_table() -> None:
-    """In these histories rows of each table are taken away, also by the batch that brought them, and come back."""
+    """In these histories rows of each table are deleted, except for suppliers also by the batch that inserted them, and
+    some are inserted again."""
     for table in TABLES:
         gone, at_once, back = 0, 0, 0
         for batches, _ in starmap(arriving, HISTORIES):
@@ -65,7 +67,8 @@ def test_rows_come_and_go_in_every_table() -> None:
 
 @every_query
 def test_no_join_may_fail(name: str) -> None:
-    """Of no query a batch has to read what is there of each table, row by row, before it is joined."""
+    """No query has a join that may fail for joined rows, for which a batch would have to read the existing rows of each
+    table."""
     feeds = [feed for stage in planned(case(name).query.term).plan.stages for feed in stage.feeds]
     assert not any(map(may_fail_for_pairs, feeds))
 
@@ -82,7 +85,7 @@ def test_batch(name: str) -> None:
 @every_query
 @pytest.mark.parametrize(("orders", "seed"), HISTORIES)
 def test_stream(name: str, orders: int, seed: int) -> None:
-    """After each batch of insertions and deletions the answer is that of SQL over what is left."""
+    """After each batch of insertions and deletions the answer is that of SQL over the rows that are left."""
     wanted = case(name)
     fixed = {table: bag for table, bag in wanted.contents(FIXED).items() if table in wanted.fixed}
     view = ReferenceView(wanted.query.trace().plan, fixed)

@@ -1,4 +1,4 @@
-"""TPC-H on Spark against DuckDB: once over all data, and as streams whose rows come and go."""
+"""TPC-H on Spark compared with DuckDB: once over all data, and as streams with insertions and deletions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.tpch.cases import FIXED, NAMES, Case, case, expected, net
 pytestmark = pytest.mark.spark
 
 STREAMED = ("q03", "q20")
-"""What comes in six batches. In the reference engine all of them do, and on Spark, in ten, those of `make soak`."""
+"""The queries that are run over six batches. In the reference engine all queries are, and on Spark, over ten, those of
+`make soak`."""
 
 
 @cache
@@ -58,12 +59,12 @@ def test_batch(spark: SparkSession, name: str) -> None:
 @pytest.mark.wide(keep=2)
 @pytest.mark.parametrize("name", STREAMED)
 def test_stream(spark: SparkSession, name: str) -> None:
-    """After each batch of insertions and deletions the answer is that of SQL over what is left."""
+    """After each batch of insertions and deletions the answer is that of SQL over the rows that are left."""
     follow(spark, name, *arriving(6))
 
 
 def follow(spark: SparkSession, name: str, batches: Sequence[Batch], in_sql: Sequence[Mapping[str, Value]]) -> None:
-    """Keeps a query up to date, and holds each answer against that of SQL."""
+    """Keeps a query up to date, and compares each answer with that of SQL."""
     wanted = case(name)
     fixed = {table: frame(spark, wanted, table, FIXED[table]) for table in wanted.fixed}
     with wanted.query.view(spark, **fixed) as view:

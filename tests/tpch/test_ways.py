@@ -34,7 +34,7 @@ MONEY = "decimal(15, 2)"
 ARROW = {"long": pa.int64(), "int": pa.int32(), MONEY: pa.decimal128(15, 2), "date": pa.date32(), "string": pa.string()}
 SQL = {"long": "bigint", "int": "integer", MONEY: "numeric(15, 2)", "date": "date", "string": "text"}
 KEYS = {"customer": "c_custkey", "orders": "o_orderkey", "lineitem": "l_orderkey * 10 + l_linenumber"}
-"""What a row is known by, in SQL."""
+"""The key of a row of each table, in SQL."""
 TYPES = {
     "customer": {"c_custkey": "long", "c_mktsegment": "string"},
     "orders": {"o_orderkey": "long", "o_custkey": "long", "o_orderdate": "date", "o_shippriority": "int"},
@@ -46,7 +46,7 @@ TYPES = {
         "l_linenumber": "long",
     },
 }
-"""The columns of the tables: those that the query asks for, and behind them what a row is known by."""
+"""The columns of the tables: those that the query reads, and after them the rest of the key."""
 ASKED_FOR = {table: len(columns) - (table == "lineitem") for table, columns in TYPES.items()}
 
 
@@ -58,7 +58,7 @@ def arriving() -> tuple[tuple[Batch, ...], tuple[Value, ...]]:
 
 
 def moves(batch: Batch, table: str) -> Iterator[tuple[str, Row]]:
-    """What comes to a table and what goes, each with its sign."""
+    """The rows that a batch inserts into a table and deletes from it, each with its sign."""
     places = [COLUMNS[table].index(name) for name in TYPES[table]]
     for sign, moved in (("+", batch.inserted), ("-", batch.deleted)):
         for row in moved.get(table, ()):
@@ -70,7 +70,7 @@ def rows(batch: Batch, table: str, sign: str) -> list[Row]:
 
 
 def test_there_is_something_to_keep_up_to_date() -> None:
-    """Orders leave with their line items, and each batch changes the answer."""
+    """In the history, orders are deleted with their line items, and each batch changes the answer."""
     batches, answers = arriving()
     for batch, before, after in zip(batches, [None, *answers], answers, strict=False):
         gone = {row[0] for row in rows(batch, "orders", "-")}
@@ -79,11 +79,11 @@ def test_there_is_something_to_keep_up_to_date() -> None:
         assert after != before
 
 
-# --- what brings a batch -------------------------------------------------------------------------
+# --- ways to write a batch -----------------------------------------------------------------------
 
 
 def to_a_log(home: Path, number: int, batch: Batch) -> None:
-    """A file of JSON with the changes of all tables."""
+    """Writes a file of JSON with the changes of all tables."""
     lines = [
         {"op": sign, table: dict(zip(TYPES[table], row, strict=True))}
         for table in TYPES
@@ -93,7 +93,7 @@ def to_a_log(home: Path, number: int, batch: Batch) -> None:
 
 
 def to_feeds(home: Path, number: int, batch: Batch) -> None:
-    """A file for each table whose rows say what has happened to them."""
+    """Writes a file for each table, whose rows say whether they are inserted or deleted."""
     called = {"+": "insert", "-": "delete"}
     for table in TYPES:
         lines = [(called[sign], *row[: ASKED_FOR[table]]) for sign, row in moves(batch, table)]
@@ -101,7 +101,7 @@ def to_feeds(home: Path, number: int, batch: Batch) -> None:
 
 
 def _arrive(file: Path, text: str) -> None:
-    """A file that is there at once as a whole."""
+    """Writes a file that appears as a whole."""
     file.parent.mkdir(exist_ok=True)
     aside = file.with_name(f".{file.name}")
     aside.write_text(text)
@@ -109,7 +109,7 @@ def _arrive(file: Path, text: str) -> None:
 
 
 def to_lakes(home: Path, number: int, batch: Batch) -> None:
-    """A version of each table with what comes, and another one without what goes."""
+    """Adds a version of each table with the insertions, and another one with the deletions."""
     for table, columns in TYPES.items():
         write_deltalake(str(home / table), _arrow(columns, rows(batch, table, "+")), mode="append")
         if gone := [_known_by(table, row) for row in rows(batch, table, "-")]:
@@ -131,7 +131,7 @@ def _known_by(table: str, row: Row) -> int:
 
 
 def to_a_database(server: Server, batch: Batch) -> None:
-    """A transaction."""
+    """Applies a batch as one transaction."""
     with server.connect() as connection, connection.transaction(), connection.cursor() as cursor:
         for table, columns in TYPES.items():
             places = ", ".join(["%s"] * len(columns))
@@ -140,7 +140,7 @@ def to_a_database(server: Server, batch: Batch) -> None:
             cursor.execute(f"DELETE FROM {table} WHERE {KEYS[table]} = ANY(%s)".encode(), [gone])
 
 
-# --- what is fed ---------------------------------------------------------------------------------
+# --- views and streams ---------------------------------------------------------------------------
 
 
 VIEWS = {
@@ -149,20 +149,20 @@ VIEWS = {
     "table_changes": (to_lakes, "look()"),
     "delta_table": (to_lakes, "running.processAllAvailable()"),
 }
-"""What brings a batch, and what has the view take it."""
+"""For each example, the function that writes a batch, and the statement that makes the view take it."""
 
 
 @pytest.mark.wide(keep=2)
 @pytest.mark.spark
 @pytest.mark.parametrize("way", VIEWS)
 def test_views(spark: SparkSession, tmp_path: Path, way: str) -> None:
-    """The examples in Python, each of which makes a view."""
+    """The view of each example in Python has the right answer after each batch."""
     bring, take = VIEWS[way]
     must_keep_up({"spark": spark, "data": tmp_path}, DOCUMENT[way], partial(bring, tmp_path), take)
 
 
 def must_keep_up(names: dict[str, Any], example: str, bring: Callable[[int, Batch], None], take: str) -> None:
-    """After each batch the answer of the view of an example is the right one."""
+    """Asserts that the view of an example has the right answer after each batch."""
     names["select"] = SELECT
     exec(DOCUMENT["query"], names)
     for number, batch in enumerate(arriving()[0]):
@@ -177,7 +177,7 @@ def must_keep_up(names: dict[str, Any], example: str, bring: Callable[[int, Batc
 
 
 def test_versions_of_tables(tmp_path: Path) -> None:
-    """`mrql stream` over tables of Delta Lake, started again for each batch."""
+    """`mrql stream` over tables of Delta Lake, restarted for each batch, has the right answers."""
     for number, batch in enumerate(arriving()[0]):
         to_lakes(tmp_path, number, batch)
         assert_right(streamed(tmp_path, DOCUMENT["delta"]), number)
@@ -186,13 +186,13 @@ def test_versions_of_tables(tmp_path: Path) -> None:
 @pytest.mark.wide
 @pytest.mark.spark
 def test_a_view_of_the_log_of_a_database(spark: SparkSession, database: Server) -> None:
-    """The example in Python; a batch is a transaction."""
+    """The view of the example in Python has the right answer after each transaction."""
     example = DOCUMENT["cdc"].replace("postgresql://ann@host/db", database.conninfo())
     must_keep_up({"spark": spark}, example, lambda _, batch: to_a_database(database, batch), VIEWS["delta_table"][1])
 
 
 def test_the_log_of_a_database(tmp_path: Path, database: Server) -> None:
-    """`mrql stream` over tables of PostgreSQL, started again for each transaction."""
+    """`mrql stream` over tables of PostgreSQL, restarted for each transaction, has the right answers."""
     declared = DOCUMENT["postgresql_cdc"].replace("postgresql://ann@host/db", database.conninfo())
     for number, batch in enumerate(arriving()[0]):
         to_a_database(database, batch)
@@ -201,7 +201,7 @@ def test_the_log_of_a_database(tmp_path: Path, database: Server) -> None:
 
 @pytest.fixture
 def database(postgresql: Server) -> Iterator[Server]:
-    """One with the tables, without rows, which goes with its slots and publications."""
+    """A server with the empty tables; at the end they are dropped, with all slots and publications."""
     with postgresql.connect() as connection:
         for table, columns in TYPES.items():
             typed = ", ".join(f"{name} {SQL[t]}" for name, t in columns.items())
@@ -213,8 +213,8 @@ def database(postgresql: Server) -> Iterator[Server]:
 
 
 def streamed(home: Path, declared: str) -> Value:
-    """The answer of the newest batch of a stream that goes on from its checkpoint, in the reference engine: that Spark
-    reads the same of these sources is held where their tests are."""
+    """The answer of the newest batch of a stream that goes on from its checkpoint, in the reference engine: the tests
+    of these sources check that Spark reads the same."""
     stream = Stream(home, declared + SELECT, max_files=None)
     stream.run()
     newest = max(stream.out.glob("batch-*"))

@@ -38,7 +38,6 @@ def found(df: DataFrame) -> list[tuple[Any, ...]]:
 
 def test_changes_of_debezium(spark: SparkSession) -> None:
     """Debezium changes with both images need no key; with a key and a version they apply in any order and twice."""
-    spark = spark
     history = [
         ("c", None, (1, "a"), 1),
         ("u", (1, "a"), (1, "b"), 2),

@@ -1,4 +1,4 @@
-"""`kill -9` at random moments of `mrql stream --once --checkpoint`, as a process of its own, until it is done."""
+"""Processes that commit to a checkpoint, such as `mrql stream --once`, and are killed (`kill -9`) at random moments."""
 
 from __future__ import annotations
 
@@ -23,36 +23,37 @@ from tests.runtime.checkpoint.streams import Stream, batch_answer
 from tests.support.postgresql import Server
 
 PATIENCE = 180
-"""After so many seconds without an end a process hangs."""
+"""The seconds after which a process that has not ended is taken to hang."""
 
 
 @attrs.define
 class KilledProcess(ABC):
-    """A process that commits to a checkpoint, and is killed again and again."""
+    """A process that commits to a checkpoint, and is killed repeatedly."""
 
     random: Random
     delay: float
-    """How long after a commit it is killed, in seconds, at most."""
+    """The maximal time between a commit and the kill, in seconds."""
 
     patience: ClassVar[float] = PATIENCE
-    """After so many seconds without an end it hangs."""
+    """The seconds after which it is taken to hang, if it has not ended."""
 
     @property
     @abstractmethod
     def directory(self) -> Path:
-        """The checkpoint."""
+        """The directory of the checkpoint."""
 
     @property
     @abstractmethod
     def said(self) -> Path:
-        """What it writes to its standard error."""
+        """The file that receives its standard error."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """What starts it."""
+        """The command that starts it."""
 
     def until_done(self, most: int) -> int:
-        """Starts it again until it has come to its end; it is killed so many times at most. Returns how often."""
+        """Starts and kills the process until it ends by itself, with at most `most` kills; returns the number of
+        kills."""
         kills = 0
         while kills < most and self._killed():
             kills += 1
@@ -61,7 +62,7 @@ class KilledProcess(ABC):
         return kills
 
     def _killed(self) -> bool:
-        """Starts it and kills it some commits later; false where it has come to its end before."""
+        """Starts the process and kills it up to three commits later; false if it ends by itself before that."""
         process = self._start()
         target = self._commits() + self.random.randint(0, 3)
         until = time.monotonic() + self.patience
@@ -87,7 +88,7 @@ class KilledProcess(ABC):
 
 @attrs.define
 class KilledStream(KilledProcess):
-    """`mrql stream` over a stream."""
+    """A process of `mrql stream` that runs a stream of the tests."""
 
     stream: Stream
 
@@ -109,14 +110,15 @@ class KilledStream(KilledProcess):
 
 
 def survives(stream: Stream, random: Random, *, kills: int, delay: float, server: Server | None = None) -> int:
-    """Kills a stream at random moments, and returns how often; what it puts out is what it would have without.
+    """Kills a stream at random moments, and returns the number of kills; its output must be that of an uninterrupted
+    run.
 
-    With a server, it keeps a table there, too, which then holds the answer to all of the data.
+    With a server, the stream also writes to a table there, which must hold the answer to all data in the end.
     """
     table = f"killed_{secrets.token_hex(8)}"
     stream.address = None if server is None else server.address(table)
     expected = stream.uninterrupted()
-    assert stream.job.query is not None  # the query is written
+    assert stream.job.query is not None  # this writes the query file
     killed = KilledStream(random, delay, stream).until_done(kills)
     found = stream.answers()
     assert list(found) == list(expected)
@@ -131,7 +133,7 @@ def survives(stream: Stream, random: Random, *, kills: int, delay: float, server
 
 
 def is_whole(stream: Stream) -> bool:
-    """Whether what each kept manifest names is there as it was written, and nothing else."""
+    """Whether exactly the files that the kept manifests name are there, each as it was written."""
     manifests = [read_manifest(file) for file in manifest_files(stream.checkpoint)]
     wrong = [fault for manifest in manifests for fault in faults(stream.checkpoint, manifest)]
     named = {stream.checkpoint / run.path for manifest in manifests for run in manifest.runs()}

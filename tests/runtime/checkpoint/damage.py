@@ -1,7 +1,6 @@
-"""Damage to what a stream has left: a bit flipped, a file cut off or removed; and what the next start makes of it.
+"""Damage to the files that a stream has left (a flipped bit, a truncated or removed file), and the start after it.
 
-Whatever it is, the next start says so and names the file; or nothing rests on what is damaged, and the answers are
-right.
+That start reports the damage and names the file; or nothing depends on the damaged file, and the answers are right.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ from tests.support.delta_tables import content
 from tests.support.postgresql import Server
 
 Tree = Mapping[str, bytes]
-"""Files by their paths, below a directory."""
+"""The content of files, by their paths relative to a directory."""
 
 
 @attrs.frozen
 class Damage:
-    """What is done to a file: a bit of it is flipped, it is cut off, or, with neither, removed."""
+    """Damage to a file: a bit of it is flipped, it is truncated, or, with neither, removed."""
 
     file: str
     at: int = 0
@@ -63,7 +62,8 @@ class Damage:
 
 
 def damages(tree: Tree, random: Random, each: int) -> list[Damage]:
-    """Some damage to each class of positions of each file: so many bits of it; and each file cut off and removed."""
+    """Damage to each file: up to `each` flipped bits for each class of positions, three truncations, and the
+    removal."""
     found = []
     for file, data in sorted(tree.items()):
         for positions in classes(data):
@@ -76,9 +76,9 @@ def damages(tree: Tree, random: Random, each: int) -> list[Damage]:
 
 
 def classes(data: bytes) -> list[list[int]]:
-    """The positions of a file by what is there: of a Parquet file its marks, its pages and its footer with the length
-    of that; of a text the digits, letters, quotes, brackets, blanks and what else there is; each at its begin, in its
-    middle and at its end."""
+    """The positions of a file by what is there: in a Parquet file the magic bytes, the pages, the footer and its
+    length; in a text the digits, letters, blanks, each quote or bracket, and others; each at the beginning, in the
+    middle and at the end."""
     if data[:4] == b"PAR1" and len(data) > 12:
         footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
         ends = [0, 4, footer, len(data) - 8, len(data) - 4, len(data)]
@@ -102,22 +102,22 @@ def _thirds(positions: Sequence[int]) -> Iterator[list[int]]:
         yield list(positions[start : start + size])
 
 
-# --- what is damaged ----------------------------------------------------------------------------
+# --- the files that are damaged -----------------------------------------------------------------
 
 
 @attrs.frozen
 class Left:
-    """What a stream has left behind, and what there has to be after its next start."""
+    """The files that a stream has left behind, and the answers that are expected after its next start."""
 
     stream: Stream
     tree: Tree
     expected: Mapping[str, Any]
     rests: frozenset[str]
-    """The files that the next start reads, or holds against what was put out."""
+    """The files that the next start reads, or compares with what was published."""
     copies: frozenset[str]
-    """Copies of data, all of which `verify` looks at."""
+    """The copies of data files, all of which `verify` checks."""
     table: Table | None = None
-    """A table that it keeps besides."""
+    """A table that the stream also writes to."""
 
     @staticmethod
     def by(stream: Stream, expected: Mapping[str, Any], read: Sequence[str] = ()) -> Left:
@@ -135,9 +135,10 @@ class Left:
         return damages(self.tree, random, each)
 
     def after(self, damage: Damage) -> None:
-        """Damages a file, starts the stream again, and puts everything back.
+        """Damages a file, starts the stream again, and restores everything.
 
-        Raises: AssertionError where that went on in silence, or its message does not name the file.
+        Raises: AssertionError where damage that matters is not reported, a message does not name the file, or an answer
+        is wrong.
         """
         path = self.stream.home / damage.file
         changed = damage.of(self.tree[damage.file])
@@ -153,7 +154,7 @@ class Left:
                 self.table.put_back()
 
     def _assert_said(self, damage: Damage, path: Path) -> None:
-        # Without the note of which manifest is the last one, that one counts all the same.
+        # Without the file that names the last manifest, that manifest counts all the same.
         rests = damage.file in self.rests and not (path.name == COMMITTED and not path.exists())
         if damage.file not in self.copies - self.rests:
             assert bool(self._verified()) == rests, (damage, self._verified())
@@ -167,7 +168,7 @@ class Left:
         if self.table is not None:
             assert Bag(self.table.rows()) == batch_answer(self.stream), damage
         batch = path.parent.name
-        # What is in a batch that is out is not mended; all others have to be right.
+        # A published batch that is damaged is not repaired; all others have to be right.
         shutil.rmtree(self.stream.out / batch, ignore_errors=True)
         found = self.stream.answers()
         assert {*self.expected} - {*found} <= {batch}, (damage, sorted(found))
@@ -175,7 +176,7 @@ class Left:
         assert not wrong, (damage, wrong)
 
     def _started(self) -> tuple[list[str], UserError | EngineError | None]:
-        """Starts the stream; returns what it says, and the error that ends it."""
+        """Starts the stream; returns the warnings that it logs, and the error that ends it."""
         with warnings() as said:
             try:
                 self.stream.run(Counting())
@@ -184,7 +185,7 @@ class Left:
         return said, None
 
     def _verified(self) -> list[str]:
-        """What `mrql checkpoint verify` finds."""
+        """The faults that `mrql checkpoint verify` finds."""
         try:
             return list(faults(self.stream.checkpoint, committed(self.stream.checkpoint)))
         except MrqlError as error:
@@ -192,21 +193,21 @@ class Left:
 
 
 class Table(Protocol):
-    """A table that a stream keeps besides, and a copy of it."""
+    """A table that a stream also writes to, with a saved copy."""
 
     def rows(self) -> list[tuple[object, ...]]:
-        """The rows that it has."""
+        """The rows of the table."""
 
     def put_back(self) -> None:
-        """Makes it what it was."""
+        """Restores the table from its copy."""
 
     def drop(self) -> None:
-        """Removes it, and its copy."""
+        """Removes the table and its copy."""
 
 
 @attrs.frozen
 class PostgresqlTable:
-    """A table of PostgreSQL, and a copy of it, with the batch that it has."""
+    """A table of PostgreSQL with a saved copy, and the number of the last batch in it."""
 
     server: Server
     name: str
@@ -236,7 +237,7 @@ class PostgresqlTable:
 
 @attrs.frozen
 class DeltaTable:
-    """A table of Delta Lake, and a copy of it."""
+    """A table of Delta Lake with a saved copy."""
 
     path: Path
 
@@ -260,14 +261,14 @@ class DeltaTable:
 
 
 def tree_of(home: Path) -> dict[str, bytes]:
-    """What a stream has written below a directory."""
+    """The files that a stream has written below a directory: its checkpoint, output and quarantine."""
     places = (home / name for name in ("checkpoint", "out", "kept"))
     files = (file for place in places for file in sorted(place.rglob("*")) if file.is_file())
     return {str(file.relative_to(home)): file.read_bytes() for file in files if file.name != "lock"}
 
 
 def put_back(home: Path, tree: Tree) -> None:
-    """Makes what lies there what it was."""
+    """Restores the checkpoint, output and quarantine to the files of `tree`."""
     for name in ("checkpoint", "out", "kept"):
         shutil.rmtree(home / name, ignore_errors=True)
     for file, data in tree.items():
@@ -277,7 +278,7 @@ def put_back(home: Path, tree: Tree) -> None:
 
 @contextmanager
 def warnings() -> Iterator[list[str]]:
-    """What is logged as a warning in a block."""
+    """Collects the messages that are logged as warnings in a block."""
     said: list[str] = []
 
     class Kept(logging.Handler):
@@ -292,12 +293,12 @@ def warnings() -> Iterator[list[str]]:
         logger.removeHandler(handler)
 
 
-# --- three of them ------------------------------------------------------------------------------
+# --- streams that have left files ---------------------------------------------------------------
 
 
 def stopped(home: Path, engine: str = "reference", spark: SparkSession | None = None) -> Left:
-    """A stream that was stopped after some batches, with runs of changes, rows of streams, and malformed ones; another
-    batch waits."""
+    """A stream that was stopped after some batches, with runs of changes, ledgers, and malformed rows; another batch
+    waits."""
     fill(home, 6, Random(1))
     malformed = home / "edges" / "0004.csv"
     write(malformed, malformed.read_text() + "1,x\n", 4)
@@ -314,7 +315,7 @@ def stopped(home: Path, engine: str = "reference", spark: SparkSession | None = 
 
 
 def died(home: Path) -> Left:
-    """A stream that has died between a commit and its output."""
+    """A stream that died between a commit and the publication of its output."""
     fill(home, 4, Random(2))
     stream = Stream(home)
     counting = Counting()
@@ -332,7 +333,8 @@ def died(home: Path) -> Left:
 
 
 def rewritten(home: Path) -> Left:
-    """A stream one of whose files has been changed since it was read: its rows are taken back, from the copy."""
+    """A stream with a file that was changed after it was read: its old rows are deleted again, as read from the
+    copy."""
     for number in range(3):
         write(home / "edges" / f"{number}.csv", rows([(number, 3), (1, number + 4)]), number)
     text = GROUPS.replace(', deletions("removed")', "")
@@ -348,7 +350,7 @@ def rewritten(home: Path) -> Left:
 
 
 def undelivered(home: Path, server: Server) -> Left:
-    """A stream that has died between a commit and that of the database: the changes wait in the outbox."""
+    """A stream that died between its commit and that of the database: the changes wait in the outbox."""
     stream = Stream(home, address=server.address(name := f"t{secrets.token_hex(4)}"))
     left = _died_before(TableSink, "committed", stream)
     table = PostgresqlTable(server, name, 1)
@@ -357,7 +359,7 @@ def undelivered(home: Path, server: Server) -> Left:
 
 
 def undelivered_to_delta(home: Path) -> Left:
-    """The same of a table of Delta Lake, whose changes wait in files of Parquet."""
+    """The same with a table of Delta Lake, whose changes wait in Parquet files."""
     left = _died_before(AnswerTable, "commit", Stream(home, address=f"delta://{home}/t"))
     table = DeltaTable(home / "t")
     table.save()
@@ -365,7 +367,7 @@ def undelivered_to_delta(home: Path) -> Left:
 
 
 def _died_before(owner: type, name: str, stream: Stream) -> Left:
-    """A stream that has died before the third call of what commits to its table."""
+    """A stream that died before the third call of the method that commits to its table."""
     fill(stream.home, 4, Random(3))
     commit, commits = getattr(owner, name), itertools.count()
 

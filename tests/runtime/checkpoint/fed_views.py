@@ -1,7 +1,7 @@
 """Views that are fed by a process that is killed: `python -m tests.runtime.checkpoint.fed_views HOME WAY`.
 
-It opens the view of HOME again, feeds it in one of the ways all that is in its directories, and writes the changes of
-each batch to a file of its number.
+The process opens the view of HOME, feeds it all data in its directories in the given way, and writes the changes of
+each batch to a file with the batch's number.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NUMBERS = mrql.compile(
 )
 
 PATIENCE = 240
-"""After so many seconds without an end a process hangs."""
+"""The seconds after which a process that has not ended is taken to hang."""
 
 Rows = Mapping[str, DataFrame]
 
@@ -53,19 +53,19 @@ class Way:
 
     query: mrql.Query
     fill: Callable[[Path, int, Random], int | None]
-    """Writes what makes about so many batches; returns of how many it will be, if that is known."""
+    """Writes data for about so many batches; returns their exact number, if it is known."""
     feed: Callable[[View, SparkSession, Path], None]
     rows: Callable[[SparkSession, Path, View], Rows]
-    """What the view is fed in the end, of each stream."""
+    """The rows of each stream once everything has been fed."""
     grow: Callable[[Path, int, Random], None] | None = None
-    """Makes about so many batches more of what was read once, where all that was there at first is one batch."""
+    """Writes data for about so many further batches, if all data that were there at first make one batch."""
 
     def view(self, spark: SparkSession, home: Path) -> View:
         return self.query.view(spark, checkpoint=home / "state")
 
 
 def deliver(home: Path, changes: DataFrame, number: int) -> None:
-    """Writes the changes of a batch over what was written under its number."""
+    """Writes the changes of a batch to the file with its number, replacing an earlier one."""
     file = home / "changes" / f"{number:06d}.json"
     file.parent.mkdir(exist_ok=True)
     aside = file.with_suffix(".aside")
@@ -74,20 +74,21 @@ def deliver(home: Path, changes: DataFrame, number: int) -> None:
 
 
 def follow(view: View, home: Path, **streams: DataFrame | mrql.FollowedSource) -> None:
-    """Follows streams to their end."""
+    """Follows streams until all available data are read."""
     view.follow(trigger={"availableNow": True}, deliver=partial(deliver, home), **streams).awaitTermination()
 
 
 def files(spark: SparkSession, directory: Path, schema: str) -> DataFrame:
-    """A stream of the files in a directory, one a batch."""
+    """A stream of the files in a directory, one file per batch."""
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).csv(str(directory))
 
 
-# --- files of rows, and of rows that go ---------------------------------------------------------
+# --- files of insertions and of deletions -------------------------------------------------------
 
 
 def fill_pairs(home: Path, batches: int, random: Random) -> int:
-    """A file of each stream for each batch, and one of rows that go again in the batch after it."""
+    """Writes a file of each stream for each batch, and one of deletions of rows of the batch before; returns the number
+    of batches."""
     for name in SCHEMAS:
         (home / name).mkdir()
         (home / f"{name}-gone").mkdir()
@@ -101,7 +102,8 @@ def fill_pairs(home: Path, batches: int, random: Random) -> int:
 
 
 def number_them(view: View, spark: SparkSession, home: Path) -> None:
-    """Gives all batches, with what comes and what goes, each with its number: the streams in turn."""
+    """Applies all batches of insertions and deletions, each with its number as offset, alternating between the
+    streams."""
     for number, file in enumerate(sorted((home / "left").iterdir())):
         for name, schema in SCHEMAS.items():
             come, gone = (spark.read.schema(schema).csv(str(home / at / file.name)) for at in (name, f"{name}-gone"))
@@ -133,7 +135,7 @@ def fill_ticks(home: Path, batches: int, random: Random) -> None:
 
 
 def follow_ticks(view: View, spark: SparkSession, home: Path) -> None:
-    """Follows the numbers that Spark makes, for so many batches at least."""
+    """Follows the numbers that Spark generates, for at least as many batches as the file `batches` says."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
     following = view.follow(numbers=source.selectExpr("value AS n"), deliver=partial(deliver, home))
     while view.batches < int((home / "batches").read_text()):
@@ -145,7 +147,7 @@ def all_ticks(spark: SparkSession, home: Path, view: View) -> Rows:
     return {"numbers": spark.range(5 * (view.offsets["numbers"]["batchId"] + 1)).selectExpr("id AS n")}
 
 
-# --- tables with versions, and logs -------------------------------------------------------------
+# --- tables with versions, and change logs ------------------------------------------------------
 
 
 def drawn(random: Random) -> list[tuple[int, int]]:
@@ -169,7 +171,7 @@ def fill_lakes(home: Path, batches: int, random: Random) -> None:
 
 
 def grow_lakes(home: Path, batches: int, random: Random) -> None:
-    """Versions of each table, every other one of which takes rows away."""
+    """Adds versions to each table, every other one of which deletes rows."""
     for number in range(batches):
         for name, schema in SCHEMAS.items():
             if number % 2:
@@ -202,7 +204,7 @@ def append_snapshot(home: Path, name: str, random: Random) -> None:
 
 
 def grow_snapshots(home: Path, batches: int, random: Random) -> None:
-    """Snapshots of each table, every other one of which takes rows away, if there are such."""
+    """Adds snapshots to each table, every other one of which deletes rows, if any match."""
     for number in range(batches):
         for name, schema in SCHEMAS.items():
             if number % 2:
@@ -224,7 +226,7 @@ def rows_of_snapshots(spark: SparkSession, home: Path, view: View) -> Rows:
 
 @attrs.frozen
 class Tables:
-    """The tables of a server that the streams of a home are fed with: the file `server` there says which."""
+    """The tables of a server that feed the streams of a home; the file `server` there identifies them."""
 
     address: str
     names: Mapping[str, str]
@@ -245,7 +247,8 @@ class Tables:
 
 @contextmanager
 def logged(server: Server, home: Path) -> Iterator[None]:
-    """Has the streams of a home be fed with tables of a server, which go with their slots and publications."""
+    """Chooses the tables of a server that feed the streams of a home; removes them at the end, with slots and
+    publications."""
     (home / "server").write_text(f"{server.conninfo()} {secrets.token_hex(4)}")
     try:
         yield
@@ -264,7 +267,7 @@ def fill_tables(home: Path, batches: int, random: Random) -> None:
 
 
 def grow_tables(home: Path, batches: int, random: Random) -> None:
-    """Transactions that change both tables."""
+    """Runs transactions, each of which changes both tables."""
     tables = Tables.of(home)
     for _ in range(batches):
         gone = [
@@ -302,11 +305,11 @@ WAYS: dict[str, Way] = {
 }
 """The ways in which a view is fed: batches with their numbers, streaming DataFrames, and tables with versions."""
 ALL_WAYS = {**WAYS, LOGS: Way(JOIN, fill_tables, follow_logs, rows_of_tables, grow_tables)}
-"""And the one for which a server is needed."""
+"""The same, and the way that needs a server."""
 
 
 def feed(home: Path, way: Way) -> None:
-    """Opens the view, and gives it all that there is."""
+    """Opens the view, and feeds it all data that are there."""
     from tests.conftest import local_spark
 
     spark = local_spark(INTERPRETED)
@@ -315,7 +318,7 @@ def feed(home: Path, way: Way) -> None:
     spark.stop()
 
 
-# --- who kills it -------------------------------------------------------------------------------
+# --- the process that is killed -----------------------------------------------------------------
 
 
 @attrs.define
@@ -340,7 +343,8 @@ class KilledView(KilledProcess):
 
 
 def view_survives(spark: SparkSession, home: Path, name: str, random: Random, *, kills: int, delay: float) -> int:
-    """Kills a process that feeds a view at random moments, and returns how often; all that was given counts once."""
+    """Kills a process that feeds a view at random moments, and returns the number of kills; each row given must count
+    once."""
     way, size = ALL_WAYS[name], random.randint(2, 4)
     batches = way.fill(home, size, random)
     if way.grow is not None:

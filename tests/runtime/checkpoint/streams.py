@@ -1,4 +1,4 @@
-"""Streams with a checkpoint, run in this process: their data, their answers, and files that fail."""
+"""Streams with a checkpoint, run in this process: their data, their answers, and file operations that fail."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ UPSERTS = """
 edges = stream(csv, "edges", ",", type((long, decimal(5, 1))), key(_1), version(_2), deletions("gone"));
 select (y as long, count(x), sum(x)) from (x, y) in edges group by y;
 """
-"""Rows that replace each other; two of one key and one version are the same row. Keys are taken away again, each by a
-version of its own."""
+"""A query over rows that replace each other; two rows with the same key and version are equal. Keys are deleted again,
+each with a version of its own."""
 
 
 def write(file: Path, text: str, age: int) -> None:
-    """A file with a time of its own, so that the order of files is the one in which they were written."""
+    """Writes a file with a modification time given by `age`, so that the files are in the order in which they were
+    written."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     os.utime(file, (1_000_000 + age, 1_000_000 + age))
@@ -60,8 +61,8 @@ def rows(pairs: list[tuple[int, int]]) -> str:
 
 
 def fill(home: Path, batches: int, random: Random, *, start: int = 0, first: int = 6) -> None:
-    """So many files of rows and of deletions, one for each batch; every third one takes rows away, or the keys of rows
-    right after these."""
+    """Writes a file for each batch; every third one deletes rows, or for `UPSERTS` their keys, with versions right
+    after theirs."""
     present: list[tuple[int, int]] = []
     for number in range(start, start + batches):
         if number % 3 == 2 and len(present) > 2:
@@ -79,7 +80,7 @@ def fill(home: Path, batches: int, random: Random, *, start: int = 0, first: int
 
 
 def answers(directory: Path) -> dict[str, Bag]:
-    """The rows of each batch that is put out, by its name."""
+    """The rows of each published batch, by its name."""
     return {
         batch.name: Bag(
             value(json.loads(line))
@@ -91,7 +92,7 @@ def answers(directory: Path) -> dict[str, Bag]:
 
 
 def batch_answer(stream: Stream) -> Bag:
-    """The answer to all the data, from scratch."""
+    """The answer to all data, evaluated from scratch."""
     job = ReferenceBatchJob(stream.job.program)
     answer = job.answer(stream.job.query)
     assert isinstance(answer, Bag)
@@ -99,7 +100,7 @@ def batch_answer(stream: Stream) -> Bag:
 
 
 def value(plain: Any) -> Value:
-    """What was written: tuples are objects, and the collections of these queries are bags."""
+    """The value that was written as JSON: tuples are objects, and the collections of these queries are bags."""
     match plain:
         case dict():
             return tuple(map(value, plain.values()))
@@ -122,16 +123,16 @@ class Stream:
     output: str = "out"
     quarantine: str | None = None
     address: str | None = None
-    """The address of a table that it writes to, besides."""
+    """The address of a table that the stream also writes to."""
     checkpoint_name: str = "checkpoint"
     rewritable: bool = False
     strategy: LoopStrategy = LoopStrategy.AUTO
     threshold: Threshold | None = None
     partitions: int | None = None
     may_go: bool = False
-    """Whether files may be removed when they were read."""
+    """Whether files may be removed after they were read."""
     max_rows: int | None = None
-    """About so many rows of an adapter are in a batch."""
+    """The approximate number of rows of an adapter in a batch."""
 
     @property
     def outputs(self) -> tuple[Place, ...]:
@@ -184,27 +185,27 @@ class Stream:
         return self.home / self.checkpoint_name
 
     def run(self, files: DurableFiles | None = None) -> None:
-        """Runs it over what is there."""
+        """Runs the stream over the data that are there."""
         run_stream(self.job, Counting() if files is None else files)
 
     def answers(self) -> dict[str, Bag]:
-        """What it has put out."""
+        """The rows of each batch that it has published."""
         return answers(self.out)
 
     def uninterrupted(self) -> dict[str, Bag]:
-        """What it puts out when nothing happens to it, from the reference engine and without a checkpoint."""
+        """The output of an uninterrupted run in the reference engine, without a checkpoint."""
         alone = self.home / "alone"
         shutil.rmtree(alone, ignore_errors=True)
         run_stream(attrs.evolve(self.job, engine="reference", outputs=(DirectoryPlace(alone),), checkpoint=None))
         return answers(alone)
 
     def clear(self) -> None:
-        """Removes its checkpoint and its output."""
+        """Removes its checkpoint, output and quarantine."""
         for path in (self.checkpoint, self.out, *self.home.glob("kept")):
             shutil.rmtree(path, ignore_errors=True)
 
 
-# --- files that fail ----------------------------------------------------------------------------
+# --- file operations that fail ------------------------------------------------------------------
 
 
 class Crash(BaseException):
@@ -212,18 +213,18 @@ class Crash(BaseException):
 
 
 class Moment(Enum):
-    """When an operation on files is cut off."""
+    """When a crash happens, relative to a file operation."""
 
     BEFORE = "before"
     HALF = "half"
     AFTER = "after"
     POWER = "power"
-    """Before, and what was not synced is lost, as when the power fails."""
+    """Before the operation, and everything that was not synced is lost, as in a power failure."""
 
 
 @attrs.define
 class Counting(DurableFiles):
-    """Counts the operations, and waits for no disk."""
+    """Counts the file operations, and does not wait for the disk."""
 
     count: int = 0
 
@@ -236,7 +237,7 @@ class Counting(DurableFiles):
         )
 
     def sync(self, path: Path) -> None:
-        # No power fails in a test, and to wait for the disk is what takes time.
+        # No power fails in a test, and waiting for the disk takes most of the time.
         self.do(lambda: path.stat() and None)
 
     def rename(self, path: Path, to: Path) -> None:
@@ -252,7 +253,7 @@ class Counting(DurableFiles):
 
 @attrs.define
 class Failing(Counting):
-    """Dies at one of the operations."""
+    """Raises an error at one of the file operations."""
 
     at: int = 1
     moment: Moment = Moment.BEFORE
@@ -289,7 +290,8 @@ class Failing(Counting):
         self.unsynced = [to / other.relative_to(path) if inside else other for other, inside in moved]
 
     def lose(self) -> None:
-        """Loses what is not on the disk: names that were not synced are the old ones, files are cut off."""
+        """Loses what is not on disk: renames that were not synced are undone, and files that were not synced are
+        truncated."""
         for path, to in reversed(self.renamed):
             if to.exists():
                 to.rename(path)

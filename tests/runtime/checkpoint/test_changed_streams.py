@@ -1,5 +1,5 @@
-"""Streams whose rows are changes, as Debezium and Delta Lake write them: what they have changed is committed, and goes
-on after a crash as after a stop."""
+"""Streams whose rows are changes, as Debezium and Delta Lake write them: their effect is committed, and continued from
+after a crash as after a stop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.runtime.checkpoint.streams import Counting, Crash, Failing, Moment, S
 
 @attrs.frozen
 class Envelope:
-    """How changes are written; those by key have a version in a field of their rows."""
+    """A format of changes; changes by key have a version in a field of their rows."""
 
     name: str
     version: str | None = None
@@ -38,7 +38,7 @@ class Envelope:
         return f"log = {source};\nselect (c, count(i), sum(i)) from <{pattern}> in log group by c;\n"
 
     def lines(self, before: Any, after: Any, version: int) -> list[Any]:
-        """A row that is replaced, comes or goes."""
+        """The lines for an update, insertion or deletion of a row."""
         kind = "u" if before and after else "c" if after else "d"
         if self.name == "delta":
             old = "update_preimage" if after else "delete"
@@ -59,7 +59,7 @@ ENVELOPES: Mapping[str, Envelope] = {
 
 
 def fill_log(home: Path, envelope: Envelope, batches: int, random: Random) -> list[Bag]:
-    """Writes a file of changes for each batch; the answers after them."""
+    """Writes a file of changes for each batch; returns the answers after them."""
     table: dict[int, str] = {}
     answers = []
     version = 0
@@ -87,7 +87,7 @@ def fill_log(home: Path, envelope: Envelope, batches: int, random: Random) -> li
 @pytest.mark.parametrize("name", ENVELOPES)
 @pytest.mark.parametrize("seed", range(3))
 def test_each_batch_is_there_once(tmp_path: Path, name: str, seed: int) -> None:
-    """A stream that is started again for each file has the answers of one that was not, and of the table itself."""
+    """A stream that is restarted for each file has the answers of an uninterrupted one, and of the table itself."""
     expected = fill_log(tmp_path, ENVELOPES[name], 8, Random(seed))
     assert [*Stream(tmp_path, ENVELOPES[name].text).uninterrupted().values()] == expected
     assert_restarts(tmp_path, Stream(tmp_path, ENVELOPES[name].text), expected)
@@ -102,7 +102,7 @@ def test_each_batch_is_there_once_on_spark(spark: SparkSession, tmp_path: Path, 
 
 
 def assert_restarts(home: Path, stream: Stream, expected: list[Bag]) -> None:
-    """The files come one by one, and the stream is started for each."""
+    """Lets the files arrive one by one, starts the stream for each, and compares its answers with `expected`."""
     files = sorted((home / "log").iterdir())
     (home / "later").mkdir()
     waiting = [file.rename(home / "later" / file.name) for file in files]
@@ -115,7 +115,7 @@ def assert_restarts(home: Path, stream: Stream, expected: list[Bag]) -> None:
 
 @pytest.mark.parametrize("name", ENVELOPES)
 def test_a_crash_anywhere(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever operation on files it dies at, or the power fails at: after the next start all of it is there once."""
+    """After a crash or a power failure at a file operation, the next start publishes every batch, each once."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     expected = fill_log(tmp_path, ENVELOPES[name], 4, Random(9))
     stream = Stream(tmp_path, ENVELOPES[name].text)

@@ -1,4 +1,4 @@
-"""Files that change while a batch reads them: what is committed is what was read, or the batch has not happened."""
+"""Files that change while a batch reads them: the batch commits the rows that it has read, or has no effect."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def truncated(file: Path) -> None:
 
 
 def replaced(file: Path) -> None:
-    """By one of the same size, with the same time of modification."""
+    """Replaces a file by one of the same size and modification time."""
     status = file.stat()
     other = file.with_name(".other")
     other.write_text("3,5\n3,6\n3,7\n")
@@ -58,7 +58,7 @@ Point = Callable[[pytest.MonkeyPatch, Callable[[], None]], None]
 
 
 def before(owner: Any, name: str) -> Point:
-    """What comes before a function is called for the first time."""
+    """The point before a call of a function."""
 
     def inject(patch: pytest.MonkeyPatch, change: Callable[[], None]) -> None:
         original = getattr(owner, name)
@@ -73,7 +73,7 @@ def before(owner: Any, name: str) -> Point:
 
 
 def within_a_file(patch: pytest.MonkeyPatch, change: Callable[[], None]) -> None:
-    """What comes when its first row has been read."""
+    """The point after a row of a file has been read."""
     original = reading.read_changes
 
     def changing(*args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -95,7 +95,7 @@ POINTS: dict[str, Point] = {
 
 
 def once(file: Path, change: Callable[[Path], None]) -> Callable[[], None]:
-    """A change that happens once, some time after the file was written."""
+    """A change of a file that happens at the first call only."""
     done: list[Path] = []
 
     def happens() -> None:
@@ -111,7 +111,8 @@ def once(file: Path, change: Callable[[Path], None]) -> Callable[[], None]:
 def test_the_batch_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], point: str
 ) -> None:
-    """It is an error that names the file; the same command goes on with the files as they are."""
+    """A change of a file during its batch is an error that names the file; the same command goes on with the files as
+    they are."""
     write(tmp_path / "edges" / "a.csv", rows([(1, 1)]), 0)
     Stream(tmp_path, SUMS).run()
     write(tmp_path / "edges" / "b.csv", rows(ROWS), 1)
@@ -130,7 +131,7 @@ def test_the_batch_is_taken_back(
 def test_what_is_read_is_the_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], point: str
 ) -> None:
-    """With `--rewrites apply` the batch has the file as it was found, and the next one what became of it."""
+    """With `--rewrites apply` the batch has the file as it was found, and the next batch its change."""
     write(tmp_path / "edges" / "a.csv", rows([(1, 1)]), 0)
     running = Stream(tmp_path, SUMS, rewritable=True)
     running.run()
@@ -141,7 +142,7 @@ def test_what_is_read_is_the_copy(
         running.run()
     assert sorted(running.answers()["batch-000001"]) == [(1, 12, 3), (2, 7, 1)]
     again = Stream(tmp_path, SUMS, rewritable=True)
-    # What has taken the place of a file with its size and its time is not told from it later on.
+    # A replacement of a file with the same size and modification time is not detected later on.
     if change is not replaced:
         again.run()
         assert list(again.answers().values())[-1] == batch_answer(again)
@@ -151,7 +152,7 @@ def test_what_is_read_is_the_copy(
 
 @pytest.mark.parametrize("change", [grown, removed])
 def test_a_static_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]) -> None:
-    """It is part of the states, and may not change before they are committed."""
+    """A file of a static table, which is part of the states, may not change before these are committed."""
     text = SUMS.replace("select", 'names = source(csv, "names", ",", type((long, string)));\nselect')
     text = text.replace("in edges", "in edges, (k, n) in names where k = x")
     write(tmp_path / "edges" / "a.csv", rows(ROWS), 0)
@@ -164,7 +165,7 @@ def test_a_static_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change:
 
 
 def test_without_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the batch is seen."""
+    """Without a checkpoint, a batch whose file changes while it is read publishes nothing."""
     write(tmp_path / "edges" / "a.csv", rows(ROWS), 0)
     running = Stream(tmp_path, SUMS)
     before(ReferenceView, "applied")(monkeypatch, once(tmp_path / "edges" / "a.csv", grown))
@@ -174,7 +175,7 @@ def test_without_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_malformed_rows_of_a_copy(tmp_path: Path) -> None:
-    """They are named as those of the file."""
+    """Malformed rows of a copy are reported with the path of the file itself."""
     write(tmp_path / "edges" / "a.csv", "1,5\nx\n", 0)
     with pytest.raises(UserError, match=r"edges/a\.csv:2:1: error: malformed row"):
         Stream(tmp_path, SUMS, rewritable=True).run()
@@ -192,7 +193,7 @@ select (x, sum(y), count(z)) from (x, y) in left, z in right where x = z group b
 
 
 def test_two_streams_over_one_directory(tmp_path: Path) -> None:
-    """A copy is there for as long as one of them needs it."""
+    """A copy is kept for as long as one of two streams over the same directory needs it."""
     text = TWO.replace("(long, any)", "<K: long, V: long>").replace("x = z", "x = z.K")
     write(tmp_path / "edges" / "a.csv", rows(ROWS), 0)
     running = Stream(tmp_path, text, rewritable=True, max_files=1)
@@ -204,7 +205,7 @@ def test_two_streams_over_one_directory(tmp_path: Path) -> None:
 
 
 def test_two_streams_with_one_quarantine(tmp_path: Path) -> None:
-    """The second one is refused; when the first has ended, the directory is another's to take."""
+    """A second stream is refused a quarantine in use, and may take it once the first one has ended."""
     write(tmp_path / "edges" / "a.csv", rows(ROWS), 0)
     (tmp_path / "kept").mkdir()
     held = Lock.of_directory(tmp_path / "kept", "--quarantine")
@@ -215,7 +216,7 @@ def test_two_streams_with_one_quarantine(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_is_removed_while_it_is_in_use(tmp_path: Path) -> None:
-    """What has come in its place is another stream's."""
+    """A store fails if its checkpoint was removed, even if another store has one in its place."""
     store = Store.open(tmp_path / "state")
     shutil.rmtree(tmp_path / "state")
     other = Store.open(tmp_path / "state")
@@ -227,7 +228,7 @@ def test_a_checkpoint_that_is_removed_while_it_is_in_use(tmp_path: Path) -> None
 
 
 def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
-    """A process that was forked meanwhile has its descriptor, too."""
+    """Closing a lock releases it, even if a forked process has a copy of its descriptor."""
     lock = Lock.of(tmp_path)
     copy = os.dup(lock.descriptor)
     with pytest.raises(UserError, match="is in use by process"):
@@ -238,7 +239,7 @@ def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
 
 
 def test_something_else_among_the_runs(tmp_path: Path) -> None:
-    """A file that somebody has put there is named, and is left where it is; without it the stream goes on."""
+    """A foreign file among the runs is an error that names it, and is left in place; without it the stream goes on."""
     write(tmp_path / "edges" / "a.csv", rows(ROWS), 0)
     stream = Stream(tmp_path, SUMS)
     stream.run()
@@ -253,7 +254,7 @@ def test_something_else_among_the_runs(tmp_path: Path) -> None:
 
 
 def test_a_store_that_nobody_has_any_more(tmp_path: Path) -> None:
-    """It was dropped without being closed, as by an error: another one may have the checkpoint."""
+    """A store that was dropped without being closed, as by an error, releases the checkpoint."""
     store = Store.open(tmp_path / "state")
     with pytest.raises(UserError, match="is in use by process"):
         Store.open(tmp_path / "state")
@@ -262,7 +263,7 @@ def test_a_store_that_nobody_has_any_more(tmp_path: Path) -> None:
 
 
 def test_a_quarantine_of_another_stream(tmp_path: Path) -> None:
-    """Rows of a stream that has stopped stay its own: another one that goes on is refused them, and takes none."""
+    """A stream is refused a quarantine with rows of another stream, and leaves it as it is."""
     for home in (tmp_path / "one", tmp_path / "other"):
         write(home / "edges" / "a.csv", "1,1\nx,2\n", 0)
         Stream(home, SUMS, quarantine="kept").run()
@@ -271,14 +272,15 @@ def test_a_quarantine_of_another_stream(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="kept is not empty"):
         Stream(tmp_path / "other", SUMS, quarantine=kept).run()
     assert sorted((tmp_path / "one" / "kept").rglob("*")) == there
-    for directory in ("elsewhere", "kept", "elsewhere", "kept"):  # its own, from one start to the next
+    for directory in ("elsewhere", "kept", "elsewhere", "kept"):  # a stream may alternate between its own
         Stream(tmp_path / "other", SUMS, quarantine=directory).run()
     Stream(tmp_path / "one", SUMS, quarantine="kept").run()
 
 
 @pytest.mark.spark
 def test_on_spark(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between planning and reading, and after it."""
+    """On Spark, a change after reading makes the batch fail; with copies, a change before reading is in the next
+    batch."""
     write(tmp_path / "edges" / "a.csv", rows([(1, 1)]), 0)
     with monkeypatch.context() as patch:
         before(stream_loop, "look_again")(patch, once(tmp_path / "edges" / "a.csv", grown))

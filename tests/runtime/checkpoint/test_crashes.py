@@ -1,4 +1,4 @@
-"""Streams that are killed: every batch is there once, and each answer is what it would have been."""
+"""Streams that are killed publish every batch once, with the answers of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ BATCHES = 24
 
 @pytest.mark.slow
 def test_kills_of_the_reference_engine(tmp_path: Path, postgresql: Server) -> None:
-    """Batches with deletions, killed eight times, with a directory and a table; a state is larger than
-    what is written whole. In `make soak` it is changes that are put out in every other one."""
+    """A stream with deletions survives eight kills, with a directory and a table as output; a state is larger than what
+    is written whole. In `make soak` the output may also be changes."""
     fill(tmp_path, BATCHES, Random(1), first=1200)
     stream = Stream(tmp_path, emit=Emit.SNAPSHOT)
     assert survives(stream, Random(2), kills=8, delay=0.2, server=postgresql) == 8
@@ -32,7 +32,7 @@ def test_kills_of_the_reference_engine(tmp_path: Path, postgresql: Server) -> No
 @pytest.mark.spark
 @pytest.mark.slow
 def test_kills_of_spark(tmp_path: Path) -> None:
-    """The same on Spark, once: one is started before it and one after it."""
+    """A stream on Spark survives a kill, after which it is started once more."""
     fill(tmp_path, 5, Random(3), first=1200)
     assert survives(Stream(tmp_path, engine="spark"), Random(4), kills=1, delay=2) == 1
 
@@ -40,8 +40,8 @@ def test_kills_of_spark(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_kills_of_a_view(spark: SparkSession, tmp_path: Path) -> None:
-    """One that follows two streams of files; that batches with numbers count once is in `tests/mrql/api`, and more of
-    both in `make soak`."""
+    """A view that follows two streams of files survives a kill; that numbered batches count once is in
+    `tests/mrql/api`, and more of both in `make soak`."""
     view_survives(spark, tmp_path, FOLLOWED, Random(2), kills=1, delay=1)
 
 
@@ -50,7 +50,7 @@ def test_kills_of_a_view(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [LAKES, SNAPSHOTS])
 def test_kills_of_a_view_of_versions(spark: SparkSession, tmp_path: Path, way: str) -> None:
-    """One that follows two tables of Delta Lake, or of Iceberg."""
+    """A view that follows two tables of Delta Lake, or of Iceberg, survives a kill."""
     view_survives(spark, tmp_path, way, Random(3), kills=1, delay=1)
 
 
@@ -58,6 +58,6 @@ def test_kills_of_a_view_of_versions(spark: SparkSession, tmp_path: Path, way: s
 @pytest.mark.spark
 @pytest.mark.slow
 def test_kills_of_a_view_of_logs(spark: SparkSession, tmp_path: Path, postgresql: Server) -> None:
-    """One that follows two tables of a database, which have one transaction after the other in common."""
+    """A view that follows two tables of a database survives kills; each transaction changes both tables."""
     with logged(postgresql, tmp_path):
         view_survives(spark, tmp_path, LOGS, Random(4), kills=2, delay=1)

@@ -1,4 +1,4 @@
-"""Whatever is damaged of what a stream has left, the next start says so, or nothing rests on it."""
+"""Damage to any file that a stream has left is reported by the next start, or nothing depends on it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.support.postgresql import Server
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy under which a few batches have runs of changes, and lists of files."""
+    """A policy under which a few batches suffice for runs of changes and lists of files."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(policy, "NAMED_MAX_FILES", 1)
 
 
 CASES = 170
-"""So many different damages to what each of the streams has left: more than 500 in all."""
+"""The number of damages that are tried for each of the streams: more than 500 in all."""
 
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_damage(tmp_path: Path, scene: Callable[[Path], Left]) -> None:
-    """A sample: each file is damaged in some way. `make soak` has all positions."""
+    """Damage to any file is reported or harmless; here a sample of the damages is tried, `make soak` has all."""
     left, random = scene(tmp_path), Random(7)
     found = left.damages(random, 1)
     assert {damage.file for damage in found} >= left.rests
@@ -42,12 +42,12 @@ def test_damage(tmp_path: Path, scene: Callable[[Path], Left]) -> None:
 
 
 def test_damage_to_the_outbox(tmp_path: Path, postgresql: Server) -> None:
-    """What is still to be brought to a database is what was committed, or nothing is brought there."""
+    """With a damaged outbox, a database gets what was committed, or nothing."""
     damage_the_outbox(undelivered(tmp_path, postgresql))
 
 
 def test_damage_to_the_outbox_of_delta(tmp_path: Path) -> None:
-    """Nor to a table of Delta Lake, whose log does not know what its files should have in them."""
+    """The same for a table of Delta Lake, whose log does not say what the content of its files should be."""
     damage_the_outbox(undelivered_to_delta(tmp_path))
 
 
@@ -63,12 +63,13 @@ def damage_the_outbox(left: Left) -> None:
 
 
 ON_SPARK = 24
-"""So many damages to what a start on Spark reads, which does not get as far as a batch; `make soak` has more."""
+"""The number of damages to files that a start on Spark reads, which ends before a batch; `make soak` has more."""
 
 
 @pytest.mark.spark
 def test_damage_on_spark(tmp_path: Path, spark: SparkSession) -> None:
-    """Some of them on Spark: most of a run, as what is written otherwise is the same in both engines."""
+    """On Spark too damage is reported or harmless; most of it is to runs, as the other files are the same in both
+    engines."""
     left = stopped(tmp_path, "spark", spark)
     written = [tmp_path / file for file in left.rests if file.endswith(".parquet")]
     assert sum(pq.read_metadata(file).num_rows for file in written) > 0
@@ -84,7 +85,7 @@ def test_damage_on_spark(tmp_path: Path, spark: SparkSession) -> None:
 
 
 def has_checksums(file: Path, flipped: Path) -> bool:
-    """Whether the last page of each column of a Parquet file has a checksum, which tells that a bit is flipped."""
+    """Whether a checksum detects a flipped bit in the last page of each column of a Parquet file."""
     metadata, data = pq.read_metadata(file), file.read_bytes()
     for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
         for column in (group.column(number) for number in range(group.num_columns)):
@@ -103,7 +104,7 @@ def has_checksums(file: Path, flipped: Path) -> bool:
 
 @pytest.mark.parametrize("checked", [True, False])
 def test_checksums_of_pages_are_told(tmp_path: Path, checked: bool) -> None:
-    """A file without them is read as well, so that reading one says nothing."""
+    """`has_checksums` distinguishes files with checksums of pages from those without, which are read just as well."""
     table = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})
     pq.write_table(table, tmp_path / "f", write_page_checksum=checked)
     assert pq.read_table(tmp_path / "f", page_checksum_verification=True) == table

@@ -1,4 +1,4 @@
-"""Whatever operation on files a stream dies at, what is there after it is started again is what there has to be."""
+"""Whatever file operation a stream dies at, its output and checkpoint are right after the next start."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tests.runtime.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Fail
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy under which a few batches have all that many have: runs of changes, and snapshots that replace them, and
-    lists of files."""
+    """A policy under which a few batches suffice for runs of changes, snapshots that replace them, and lists of
+    files."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(policy, "SAVED_MAX_RUNS", 3)
     monkeypatch.setattr(policy, "NAMED_MAX_FILES", 1)
 
 
 EVERY = {Moment.BEFORE: 1, Moment.HALF: 1, Moment.AFTER: 3, Moment.POWER: 1}
-"""Which operations a stream dies at. After one is what is before the next, unless something is written past what counts
-them: some tell that."""
+"""For each moment, the step between the operations that a stream dies at. The state after an operation is that before
+the next one, unless something is written without being counted: fewer operations suffice to detect that."""
 
 
 def operations(stream: Stream) -> int:
-    """How many operations on files the stream takes from its start to its end."""
+    """The number of file operations of the stream from its start to its end."""
     stream.clear()
     counting = Counting()
     stream.run(counting)
@@ -40,7 +40,7 @@ def operations(stream: Stream) -> int:
 
 
 def dies(stream: Stream, at: int, moment: Moment) -> None:
-    """Starts the stream, and dies at an operation."""
+    """Starts the stream, which dies at an operation."""
     with pytest.raises(Crash):
         stream.run(Failing(at=at, moment=moment))
 
@@ -50,13 +50,14 @@ def dies(stream: Stream, at: int, moment: Moment) -> None:
 @pytest.mark.parametrize("moment", Moment)
 @pytest.mark.parametrize("text", ["groups", "join"])
 def test_a_crash_at_every_operation(tmp_path: Path, moment: Moment, text: str) -> None:
-    """After a crash what is put out is right; after the next start all of it is there, and the checkpoint is whole."""
+    """After a crash at any operation the published batches are right; after the next start all are published, and the
+    checkpoint is whole."""
     fill(tmp_path, 4, Random(1))
     stream = Stream(tmp_path) if text == "groups" else Stream(tmp_path, JOIN, max_files=2)
     expected = stream.uninterrupted()
     last = operations(stream)
     assert last > 60
-    # The join is there for its runs of changes, whose operations are the same in each batch.
+    # The join adds runs of changes, whose operations are the same in each batch: every other one suffices.
     for at in range(1, last + 1, EVERY[moment] * (1 if text == "groups" else 2)):
         stream.clear()
         dies(stream, at, moment)
@@ -64,7 +65,7 @@ def test_a_crash_at_every_operation(tmp_path: Path, moment: Moment, text: str) -
         before = -1 if known is None else known.batch
         seen = stream.answers()
         assert all(expected[name] == rows for name, rows in seen.items()), at
-        # What is put out is committed; the commit may be there before its output.
+        # All published batches are committed; the output of the last commit may be missing.
         assert before - 1 <= len(seen) - 1 <= before, at
         stream.run()
         assert stream.answers() == expected, at
@@ -73,7 +74,7 @@ def test_a_crash_at_every_operation(tmp_path: Path, moment: Moment, text: str) -
 
 @pytest.mark.usefixtures("often")
 def test_a_crash_while_it_recovers(tmp_path: Path) -> None:
-    """A second crash, at any operation of the start after the first one, loses nothing either."""
+    """Further crashes, at any operation of the starts after the first one, lose nothing either."""
     fill(tmp_path, 4, Random(2))
     stream = Stream(tmp_path)
     expected = stream.uninterrupted()
@@ -94,7 +95,8 @@ def test_a_crash_while_it_recovers(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("often")
 def test_a_full_disk(tmp_path: Path) -> None:
-    """A write without room ends the stream with one message; the last commit stands, and the next start goes on."""
+    """A write to a full disk ends the stream with one message; the last commit stands, and the next start goes on from
+    it."""
     fill(tmp_path, 3, Random(4))
     stream = Stream(tmp_path)
     expected = stream.uninterrupted()
@@ -118,7 +120,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("moment", Moment)
 def test_malformed_rows_are_kept_with_their_batch(tmp_path: Path, moment: Moment) -> None:
-    """Rows that are kept aside are there once, with the batch that found them; those of tables with the first one."""
+    """After a crash and a restart, malformed rows are in the quarantine once: with their batch, or with the static
+    tables."""
     fill(tmp_path, 3, Random(6))
     write(tmp_path / "edges" / "0001.csv", (tmp_path / "edges" / "0001.csv").read_text() + "1,x\n", 1)
     write(tmp_path / "names" / "names.csv", "1,a\n?,b\n", 0)
@@ -141,7 +144,7 @@ def kept_aside(home: Path) -> dict[str, str]:
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("moment", Moment)
 def test_a_target_is_replaced_by_a_commit(tmp_path: Path, moment: Moment) -> None:
-    """Where the query says where its answer goes, that has the answer of the last commit after each start."""
+    """The target that a query names holds the answer of the last commit after each start."""
     fill(tmp_path, 3, Random(7))
     stream = Stream(tmp_path, GROUPS.replace("select", 'dump "out/answer" from select'))
     last = operations(stream)
@@ -156,7 +159,7 @@ def test_a_target_is_replaced_by_a_commit(tmp_path: Path, moment: Moment) -> Non
 
 
 def test_a_full_disk_on_spark(tmp_path: Path) -> None:
-    """What Spark cannot write for want of room has the same message."""
+    """A full disk has the same message if Spark fails to write because of it."""
     from mrql.runtime.spark.session.errors import _translate
 
     error = _translate(
@@ -171,7 +174,8 @@ def test_a_full_disk_on_spark(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_crash_of_the_driver_on_spark(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On Spark some of the operations of the driver are cut off; in the reference semantics each of them is."""
+    """After a crash of the driver on Spark, the next start has all answers; some of the operations are tried here, each
+    of them in the reference engine."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     fill(tmp_path, 3, Random(5))
     stream = Stream(tmp_path, engine="spark", spark=spark)

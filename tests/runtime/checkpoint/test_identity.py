@@ -1,4 +1,4 @@
-"""What a state is known by: the same where it means the same, another where it does not."""
+"""The identities of states: equal where states mean the same, different where they do not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def stages(query: str, sources: str = SOURCES) -> list[str]:
     ],
 )
 def test_names_and_spaces_do_not_matter(other: str) -> None:
-    """A state is the same whatever its variables are called and wherever the query stands."""
+    """The identity of a state depends neither on the names of variables nor on the layout of the query."""
     assert known(other) == known(QUERY)
 
 
@@ -62,7 +62,7 @@ def test_names_and_spaces_do_not_matter(other: str) -> None:
     ],
 )
 def test_what_is_made_of_a_state_does_not_change_it(other: str) -> None:
-    """Another answer over the same state is another query with the same state."""
+    """Another answer over the same state changes the identity of the query, but not that of the state."""
     assert stages(other) == stages(QUERY)
     assert known(other).query != known(QUERY).query
 
@@ -79,7 +79,7 @@ def test_what_is_made_of_a_state_does_not_change_it(other: str) -> None:
     ],
 )
 def test_another_state_is_known_by_another_hash(other: str) -> None:
-    """What is summed, of which rows, by which key."""
+    """A state has another identity if the aggregation, the rows or the key differ."""
     assert not {*stages(other)} & {*stages(QUERY)}
 
 
@@ -97,7 +97,7 @@ def test_another_state_is_known_by_another_hash(other: str) -> None:
     ],
 )
 def test_a_source_is_a_part_of_a_state(old: str, new: str) -> None:
-    """Other files, or the same ones read otherwise, make another state."""
+    """A state has another identity if the files, or the options for reading them, differ."""
     assert not {*stages(QUERY, SOURCES.replace(old, new))} & {*stages(QUERY)}
 
 
@@ -123,14 +123,14 @@ def read_from(connector: str, address: str) -> Identities:
     ],
 )
 def test_a_password_is_no_part_of_a_state(address: str, others: list[str]) -> None:
-    """Whoever changes it goes on with the states that there are."""
+    """A password in an address is not part of the identity, so that states remain valid if it changes."""
     assert {known.query for known in (read_from("postgresql", other) for other in others)} == {
         read_from("postgresql", address).query
     }
 
 
 def test_a_log_is_known_by_its_database_and_table() -> None:
-    """Not by the server, or by who reads it: that is where the slot is. Another table is another state."""
+    """A log is identified by its database, table and publication, and not by the server or the user."""
     same = [
         "postgresql:///x?table=t",
         "postgresql://a:b@c:1/x?table=t",
@@ -142,7 +142,7 @@ def test_a_log_is_known_by_its_database_and_table() -> None:
 
 
 def test_a_function_is_known_by_its_body() -> None:
-    """A function that calls itself is not written out in a term; another one of its name makes another state."""
+    """A recursive function, which is not written out in a term, is identified by its body and not by its name."""
     query = "select (x, sum(f(y))) from (x, y) in S group by x;"
     one, same, other = (
         stages(query, f"{SOURCES}function f(n: long): long {{ if n < 2 then 1 else n {operator} f({n}) }};")
@@ -153,7 +153,7 @@ def test_a_function_is_known_by_its_body() -> None:
 
 
 def test_an_imported_function_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it gave may not be what it gives: a state of one version is none of another one."""
+    """A state has another identity if the file of an imported function has changed."""
     monkeypatch.chdir(tmp_path)
     query = 'import f(long): long from "for_a_state"; select (x, sum(f(y))) from (x, y) in S group by x;'
     one, same, other = (imported_anew(query, tmp_path, body) for body in ("n + 1", "n + 1", "n + 22"))
@@ -174,7 +174,8 @@ def test_an_imported_function_is_known_by_its_file(tmp_path: Path, monkeypatch: 
 def test_an_imported_function_is_known_by_what_its_file_imports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, helper: str
 ) -> None:
-    """Also by what that imports in its turn, in a package or not, and where a function imports it."""
+    """A state has another identity if a module has changed that the file of an imported function imports, directly or
+    indirectly, in a package or not, at the top or in a function."""
     monkeypatch.chdir(tmp_path)
     package = tmp_path / "inside_a_state"
     package.mkdir()
@@ -196,7 +197,8 @@ def test_an_imported_function_is_known_by_what_its_file_imports(
 
 
 def test_what_an_imported_function_is_made_of(tmp_path: Path) -> None:
-    """Installed packages count by their version, what comes with Python not, and no text of Python by its bytes."""
+    """Installed packages are identified by their version, what comes with Python not at all, and a file that is no
+    Python text by its bytes."""
     (tmp_path / "m.py").write_text("import json, attrs, nowhere\nfrom .. import above\n")
     told = [written(["m"], str(tmp_path))]
     with pytest.MonkeyPatch.context() as patched:
@@ -209,7 +211,7 @@ def test_what_an_imported_function_is_made_of(tmp_path: Path) -> None:
 
 
 def imported_anew(query: str, directory: Path, body: str) -> dict[str, str]:
-    """What the stages are known by in a new process, where the function is written so."""
+    """The identities of the stages, as in a new process, for a function with the given body."""
     (directory / "for_a_state.py").write_text(f"def f(n: int) -> int:\n    return {body}\n")
     sys.modules.pop("for_a_state", None)
     for remembered in (python_functions._loaded, python_functions._written):
@@ -218,7 +220,7 @@ def imported_anew(query: str, directory: Path, body: str) -> dict[str, str]:
 
 
 def test_a_state_does_not_depend_on_its_place() -> None:
-    """The states of two queries are those of their pair, in either order, with what reads them."""
+    """The identities of the states of a pair of queries do not depend on the order of the pair."""
     groups = "(select (n, count(k)) from (k, n) in (select (x, count(y)) from (x, y) in S group by x) group by n)"
     total = "sum(select a * b from (a, b) in T)"
     one, other = stages(f"({groups}, {total});"), stages(f"({total}, {groups});")
@@ -228,25 +230,26 @@ def test_a_state_does_not_depend_on_its_place() -> None:
 
 
 def test_a_stage_above_is_known_by_those_below() -> None:
-    """Groups of other groups are other groups."""
+    """A state computed from another state has another identity if that state differs."""
     text = "select (n, count(k)) from (k, n) in (select (x, {}(y)) from (x, y) in S group by x) group by n;"
     counts, sums = stages(text.format("count")), stages(text.format("sum"))
     assert not {*counts} & {*sums}
 
 
 def test_states_that_are_the_same_are_told_apart() -> None:
-    """Each state of a query has a name of its own."""
+    """Equal states in one query have different identities."""
     for text in (f"(({QUERY[:-1]}), ({QUERY[:-1]}));", "(count(S), count(S), count(T));"):
         assert len({*stages(text)}) == len(stages(text))
 
 
 def test_a_hash_stays_the_same() -> None:
-    """Another hash would have a stream that runs read all its data again; the form of checkpoints is a part of it."""
+    """The hash of a state, which includes the format of states, is fixed: with another one a running stream would read
+    all its data again."""
     assert known(QUERY).stages == {"X1": "cf4fb9078a686664"}
 
 
 def test_a_fixpoint_is_known_by_its_loop() -> None:
-    """What it starts from, what a step adds and how many there are; not what it is called or what stands beside it."""
+    """A loop is identified by its start, its step and its limit, and not by its names or by queries beside it."""
     step = "select distinct z from z in (x union (select (a, d) from (a, b) in x, (c, d) in {} where b = c))"
     text = f"repeat x = S step {step}"
     reached = text.format("S")
@@ -257,7 +260,7 @@ def test_a_fixpoint_is_known_by_its_loop() -> None:
     assert all(not a & b for n, a in enumerate(known) for b in known[:n])
 
 
-# --- names that never change ------------------------------------------------------------------------------------------
+# --- identities that never change -------------------------------------------------------------------------------------
 
 WRITTEN = """
 S = stream(csv, "s", ",", type((long, long)), deletions("gone"));
@@ -307,18 +310,19 @@ FIRST = [
         "9aba0303a2506f72 dc562e6ec6768a90 e379fdb44842e1ad",
     ),
 ]
-"""Queries over all kinds of sources and operators, and what they were known by when this was written."""
+"""Queries over all kinds of sources and operators, and the identities that they had when this was written."""
 
 
 @pytest.mark.parametrize(("query", "first"), FIRST)
 def test_what_states_were_known_by_at_first(query: str, first: str) -> None:
-    """Whatever is called otherwise in the code by now, checkpoints that are there go on."""
+    """The identities of queries, states and ledgers are fixed, so that existing checkpoints can be continued."""
     found = known(query, WRITTEN)
     assert " ".join([found.query, *found.stages.values(), *found.ledgers.values()]) == first
 
 
 def test_each_class_that_a_digest_is_made_of_is_written() -> None:
-    """With all of its fields that say what it is: a new one has to be written, too, and is left out where unused."""
+    """`notation` has each class that a digest is made of, with all fields in its `repr`; a new field is to be added
+    there, and left out where it is unused."""
     unions = (t.Term, t.Pattern, mo.Monoid, ty.Type)
     classes = {kind for union in unions for kind in get_args(union)} | {t.Lambda, catalog.Column}
     assert classes <= notation.CLASSES.keys()

@@ -1,8 +1,8 @@
-"""Checkpoints that were written by an earlier version, `kept/`, go on: whatever is called otherwise by now.
+"""Checkpoints that were written by an earlier version, in `kept/`, can be continued.
 
-Each has five batches of the same query in it: groups, a join with a table, a nested select, averages of a stream whose
-type was found in its rows, and a loop. A checkpoint knows its files by their absolute places, so they are unpacked to
-where they were.
+Each has five batches of the same query: groups, a join with a table, a nested select, averages of a stream whose type
+was found in its rows, and a loop. A checkpoint has the absolute paths of its files, so they are unpacked to where they
+were.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tests.runtime.checkpoint.streams import Stream, write
 KEPT = Path(__file__).parent / "kept"
 PLACE = Path("/tmp/mrql-kept-checkpoint")
 LATER = 1_700_000_000
-"""Files that come later are of a later time."""
+"""The modification time of files that arrive later."""
 
 
 @pytest.fixture
 def home(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """What an engine has left, in its place."""
+    """The directory that an engine has left, in its original place."""
     place = PLACE / request.param
     shutil.rmtree(place, ignore_errors=True)
     with tarfile.open(KEPT / f"{request.param}.tar.gz") as archive:
@@ -48,7 +48,7 @@ def test_of_spark(home: Path, capsys: pytest.CaptureFixture[str], spark: SparkSe
 
 
 def assert_goes_on(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two more batches follow on the states that are there, none of which is built again."""
+    """Asserts that two more batches continue from the states that are there, none of which is rebuilt."""
     before = latest(stream.checkpoint)
     write(stream.home / "edges" / "4.csv", "0,2\n5,1\n", LATER)
     write(stream.home / "removed" / "5.csv", "1,2\n0,1\n", LATER + 1)

@@ -1,4 +1,5 @@
-"""A stream that has read many files: what a batch costs is what is new, and what was read is still known."""
+"""A stream that has read many files: a batch costs as much as its new files, and the files that were read are still
+known."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def fill(home: Path, start: int, end: int) -> None:
 
 
 def noted(stream: Stream) -> dict[str, Seen]:
-    """The files that a checkpoint says were read."""
+    """The files that a checkpoint records as read."""
     (found,) = committed(stream.checkpoint).sources["edges"].directories
     return files_read(stream.checkpoint, found)
 
@@ -46,12 +47,12 @@ def there(home: Path) -> dict[str, Seen]:
     return {str(file): Seen.of(file) for file in (home / "edges").iterdir()}
 
 
-# --- what is noted ------------------------------------------------------------------------------
+# --- the record of read files -------------------------------------------------------------------
 
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some files are many."""
+    """Limits under which a few files count as many."""
     monkeypatch.setattr(policy, "NAMED_MAX_FILES", 10)
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 10)
     monkeypatch.setattr(directory, "CHECKED_MAX_FILES", 10)
@@ -59,7 +60,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few")
 def test_a_manifest_names_few_files(tmp_path: Path) -> None:
-    """The others are in lists, of which a batch writes one with its own files, and seldom one of all."""
+    """A manifest names few files itself; the others are in lists, and a batch adds a list of its own files only."""
     fill(tmp_path, 0, MANY)
     stream = Stream(tmp_path, TEXT, max_files=4)
     stream.run()
@@ -86,8 +87,8 @@ STEPS = st.lists(st.sampled_from(["more", "more", "many", "change", "remove"]), 
 def test_what_was_read_is_noted(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str], most: int | None, data: st.DataObject
 ) -> None:
-    """Whatever files come, change and go, each start goes on from all that were read, and the answer is that to the
-    files as they are."""
+    """Whatever files are added, changed and removed, each start continues from all that were read, and the answer is
+    that to the files as they are."""
     home, count = tmp_path_factory.mktemp("many"), 3
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(policy, "NAMED_MAX_FILES", 2)
@@ -113,7 +114,8 @@ def test_what_was_read_is_noted(
 
 @pytest.mark.usefixtures("few")
 def test_show_and_verify(tmp_path: Path) -> None:
-    """The commands over checkpoints know the files in lists, and find a list that is not what was written."""
+    """`checkpoint show` counts the files in lists, and `checkpoint verify` and a start report a list that is damaged or
+    gone."""
     fill(tmp_path, 0, 25)
     stream = Stream(tmp_path, TEXT, max_files=5)
     stream.run()
@@ -135,11 +137,11 @@ def test_show_and_verify(tmp_path: Path) -> None:
         stream.run()
 
 
-# --- what is looked at --------------------------------------------------------------------------
+# --- the files that are checked -----------------------------------------------------------------
 
 
 def watched(home: Path) -> Directory:
-    """The files of a directory, all of which were read."""
+    """A directory, all of whose files were read."""
     found = Directory(compile_over_files(TEXT, base=home).sources["edges"])
     found.commit(next_batch([found], None)["edges"])
     return found
@@ -147,7 +149,7 @@ def watched(home: Path) -> Directory:
 
 @pytest.mark.usefixtures("few")
 def test_a_look_asks_for_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many were read: of those some, in turns, and of those that are new each once."""
+    """However many files were read, a look checks some of them, in turns, and each new file once."""
     fill(tmp_path, 0, MANY)
     found = watched(tmp_path)
     asked: list[str] = []
@@ -173,8 +175,8 @@ def test_a_look_asks_for_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_files_that_may_go(tmp_path: Path) -> None:
-    """Their rows stay, over restarts, and also where they come back; one that comes back as another one is an error,
-    and so is a state that would have to be built from one."""
+    """Rows of removed files stay, also over restarts and if the files come back; a file that comes back changed is an
+    error, and so is a state that would have to be built from a removed file."""
     fill(tmp_path, 0, 6)
     stream = Stream(tmp_path, TEXT, max_files=4, may_go=True)
     stream.run()
@@ -203,7 +205,7 @@ def test_files_that_may_go(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("what", ["change", "remove"])
 def test_a_file_that_changes(tmp_path: Path, what: str) -> None:
-    """It is found in its turn, at once where it is gone, and at the next start before anything is read."""
+    """A changed file is detected in its turn, a removed one at once, and either at the first look after a start."""
     fill(tmp_path, 0, MANY)
     found, started = watched(tmp_path), watched(tmp_path)
     started.mark_end()

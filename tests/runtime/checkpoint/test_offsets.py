@@ -1,4 +1,4 @@
-"""By its offset a batch is known that was applied."""
+"""Offsets, by which a batch that was already applied is recognized."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mrql.algebra.errors import UserError
 from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, fed_by, is_behind, is_due
 
 ONE, OTHER = "1a7d", "9ed3"
-"""Streaming queries."""
+"""The identifiers of two streaming queries."""
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ ONE, OTHER = "1a7d", "9ed3"
     ],
 )
 def test_what_was_applied(offset: Any, last: Any, behind: bool) -> None:
-    """A number by its size, a batch of a streaming query by its own, anything else where it is the same."""
+    """Numbers are compared by size, batches of a streaming query by their number, and other offsets by equality."""
     assert is_behind(offset, last, "S") == behind
 
 
@@ -52,7 +52,7 @@ def test_what_was_applied(offset: Any, last: Any, behind: bool) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared(offset: Any, last: Any, said: str) -> None:
-    """An offset of another kind, another query, and batches that are missing."""
+    """An offset of another kind, another query, and missing batches are errors."""
     with pytest.raises(UserError) as raised:
         is_behind(offset, last, "S")
     assert said in raised.value.message
@@ -60,7 +60,7 @@ def test_what_cannot_be_compared(offset: Any, last: Any, said: str) -> None:
 
 
 def test_streams_of_one_offset() -> None:
-    """They were all applied with it or none was; each has its own last one."""
+    """Streams with one offset must all have been applied with it, or none; each has its own last offset."""
     last = {"S": 5, "T": 3}
     assert is_due(6, ["S", "T"], last)
     assert is_due(0, ["U"], last)
@@ -72,7 +72,7 @@ def test_streams_of_one_offset() -> None:
 
 
 def test_streams_of_a_batch_of_a_query() -> None:
-    """A batch is one: a stream that it has the first rows of was at none of those before."""
+    """A batch of a query is one whole: a stream without an offset had no part in the batches before."""
     last = {"S": batch_of_query(ONE, 2), "T": 3}
     assert is_due(batch_of_query(ONE, 3), ["S", "U"], last)
     assert not is_due(batch_of_query(ONE, 2), ["S", "U"], last)
@@ -84,7 +84,7 @@ def test_streams_of_a_batch_of_a_query() -> None:
 
 
 def test_what_is_no_offset() -> None:
-    """It is read back from a manifest as it is compared: what JSON has no form for is refused, a tuple is a list."""
+    """An offset is stored as JSON: what JSON has no form for is refused, and a tuple becomes a list."""
     assert as_json(("a", 1)) == ["a", 1]
     circle: list[Any] = []
     circle.append(circle)

@@ -1,4 +1,4 @@
-"""Streams over partitions: new ones as they come, restarts, and files that change."""
+"""Streams over partitioned directories: new partitions, restarts, and files that change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ select (d, sum(x)) from <dt: d, x: x> in edges group by d;
 
 
 def answers(home: Path, engine: str, spark: SparkSession | None) -> None:
-    """Each run goes on after the last one."""
+    """Checks the answers of a tagged and of a rewritable stream, each run of which goes on after the last one."""
     tagged = Stream(home, SUMS.format(", tagged"), engine, spark=spark, checkpoint_name="tagged", output="tagged-out")
     rewritten = Stream(home, SUMS.format(""), engine, spark=spark, rewritable=True, max_files=None)
     shutil.rmtree(home / "edges", ignore_errors=True)
@@ -52,18 +52,20 @@ def answers(home: Path, engine: str, spark: SparkSession | None) -> None:
 
 
 def test_in_the_reference_engine(tmp_path: Path) -> None:
-    """Rows are taken back from the partition that they were in."""
+    """In the reference engine, new partitions are read, and rows are deleted again from the partition that they were
+    in."""
     answers(tmp_path, "reference", None)
 
 
 @pytest.mark.spark
 def test_on_spark(tmp_path: Path, spark: SparkSession) -> None:
-    """The same."""
+    """The same on Spark."""
     answers(tmp_path, "spark", spark)
 
 
 def test_a_type_that_was_found_becomes_wider(tmp_path: Path) -> None:
-    """The column of the path stays a string, and what the files have by its name plays no part."""
+    """When a type that was found is widened, the column of the path stays a string, and columns of that name in files
+    are ignored."""
     stream = Stream(tmp_path, FOUND, max_files=None)
     write(tmp_path / "edges" / "dt=1" / "a.json", '{"x": 1, "dt": 5}\n', 0)
     stream.run()

@@ -1,4 +1,5 @@
-"""`--rewrites apply`: files that were read and have changed or gone are taken back, and read anew."""
+"""`--rewrites apply`: the rows of read files that have changed or gone are deleted again, and changed files are read
+anew."""
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ select (x, max(y)) from (x, y) in edges group by x;
 
 @pytest.fixture(autouse=True)
 def listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few files are in lists, as many are."""
+    """A policy under which even a few files are in lists."""
     monkeypatch.setattr(policy, "NAMED_MAX_FILES", 1)
 
 
 def change(home: Path, random: Random, age: int) -> None:
-    """Some files are new, some have other rows, some are gone."""
+    """Adds, rewrites and removes some files at random."""
     for number in range(4):
         file = home / "edges" / f"{number}.csv"
         what = random.choice(["leave", "write", "write", "remove"])
@@ -46,7 +47,8 @@ def change(home: Path, random: Random, age: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_answer_is_that_to_the_files_as_they_are(tmp_path: Path, seed: int) -> None:
-    """After any changes, with a restart between them, also where a crash comes between."""
+    """After any changes of files, with restarts and crashes in between, the answer and the copies are those of the
+    current files."""
     random = Random(seed)
     write(tmp_path / "edges" / "first.csv", "1,5\n", 0)
     stream = Stream(tmp_path, EXTREMES, rewritable=True, max_files=2)
@@ -61,7 +63,7 @@ def test_the_answer_is_that_to_the_files_as_they_are(tmp_path: Path, seed: int) 
 
 
 def test_deletions_are_taken_back_too(tmp_path: Path) -> None:
-    """What a file of deletions has taken away comes back when it is gone."""
+    """The rows that a file of deletions has deleted come back when it is removed."""
     text = EXTREMES.replace("(long, long))", '(long, long)), deletions("removed")')
     write(tmp_path / "edges" / "a.csv", "1,5\n1,7\n", 0)
     write(tmp_path / "removed" / "a.csv", "1,7\n", 1)
@@ -75,7 +77,7 @@ def test_deletions_are_taken_back_too(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_on_spark(tmp_path: Path, spark: SparkSession) -> None:
-    """The same, of a stream whose rows have signs, with malformed rows kept aside once."""
+    """On Spark, a changed file of tagged rows is applied, and its malformed rows are quarantined only once."""
     write(tmp_path / "edges" / "a.csv", "+,1,5\n+,1,7\n+,x,1\n", 0)
     stream = Stream(tmp_path, TAGGED, "spark", spark=spark, rewritable=True, quarantine="kept")
     stream.run()
@@ -86,7 +88,7 @@ def test_on_spark(tmp_path: Path, spark: SparkSession) -> None:
 
 
 def test_malformed_rows_are_kept_aside_once(tmp_path: Path) -> None:
-    """They were, when the file was read first."""
+    """The malformed rows of a file are quarantined when it is first read, and not when it has changed."""
     write(tmp_path / "edges" / "a.csv", "1,5\nx\n", 0)
     stream = Stream(tmp_path, EXTREMES, rewritable=True, quarantine="kept")
     stream.run()
@@ -97,7 +99,8 @@ def test_malformed_rows_are_kept_aside_once(tmp_path: Path) -> None:
 
 
 def test_without_copies(tmp_path: Path) -> None:
-    """A stream that was started without --rewrites apply has none."""
+    """A stream that was started without --rewrites apply has no copies: a changed file is an error, also with the
+    option later on."""
     write(tmp_path / "edges" / "a.csv", "1,5\n", 0)
     stream = Stream(tmp_path, EXTREMES)
     stream.run(Counting())
@@ -111,7 +114,7 @@ def test_without_copies(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    """A file may change while the stream runs, too."""
+    """`mrql stream --rewrites apply` applies the change of a file since the last run."""
     write(tmp_path / "edges" / "a.csv", "1,5\n", 0)
     (tmp_path / "q.mrql").write_text(EXTREMES)
     command = ["stream", str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference", "--once"]
@@ -123,7 +126,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_what_is_built_again_where_files_may_change_from_now_on(tmp_path: Path) -> None:
-    """The same query has other states then, which is no fault of whoever has not changed it."""
+    """Adding `--rewrites apply` rebuilds states, and the message does not blame a changed query alone."""
     write(tmp_path / "edges" / "a.csv", "1,5\n", 0)
     (tmp_path / "q.mrql").write_text(EXTREMES)
     command = ["stream", str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference", "--once"]

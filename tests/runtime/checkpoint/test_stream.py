@@ -1,4 +1,5 @@
-"""A stream that is started again: what it goes on from, what it refuses, and what its commands say."""
+"""A stream that is started again: what it continues from, what it refuses, and the output of the `checkpoint`
+commands."""
 
 from __future__ import annotations
 
@@ -39,13 +40,14 @@ COUNT, LARGEST = "count(edges)", "max(select y from (x, y) in edges)"
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Six batches of data, the first three of which have been read."""
+    """A directory with six batches of data."""
     fill(tmp_path, 6, Random(1))
     return tmp_path
 
 
 def hide(home: Path, last: int) -> list[tuple[Path, Path]]:
-    """Files after the first ones are put aside, as if they had not arrived."""
+    """Hides the files with the number `last` and later ones, as if they had not arrived; returns pairs of old and new
+    paths."""
     late = [f for d in ("edges", "removed") for f in sorted((home / d).glob("*.csv")) if int(f.stem) >= last]
     moved = [(file, file.with_name(f"_{file.name}")) for file in late]
     for file, aside in moved:
@@ -65,7 +67,7 @@ def changed(stream: Stream, text: str, **others: object) -> Stream:
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_going_on(home: Path, engine: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
-    """A stream goes on after the batch that it has committed; without new files there is no batch."""
+    """A restarted stream goes on after the last batch that it has committed; without new files there is no batch."""
     spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
     stream = Stream(home, JOIN, engine=engine, spark=spark)
     expected = stream.uninterrupted()
@@ -83,7 +85,7 @@ def test_going_on(home: Path, engine: str, request: pytest.FixtureRequest, capsy
 
 @pytest.mark.spark
 def test_another_number_of_partitions(home: Path, spark: SparkSession) -> None:
-    """A state that was kept in three partitions is kept in five from a restart on, and the answers are the same."""
+    """After a restart with another number of partitions a state has that number, and the answers are right."""
     stream = Stream(home, engine="spark", spark=spark, partitions=3, max_files=None)
     lines = "".join(f"{n},1\n" for n in range(100, 300))
     write(home / "edges" / "large.csv", lines, 90)
@@ -97,14 +99,14 @@ def test_another_number_of_partitions(home: Path, spark: SparkSession) -> None:
 
 
 def parts_of_states(stream: Stream) -> list[int]:
-    """The numbers of files that the runs of the groups of a state are in: none of their partitions is empty."""
+    """The number of files in the last run of each table of groups: one for each partition, as none is empty."""
     manifest = read_manifest(manifest_files(stream.checkpoint)[0])
     tables = [state.tables["groups"] for state in manifest.states.values() if "groups" in state.tables]
     return [len(table.runs[-1].files) for table in tables]
 
 
 def test_changes_go_on(home: Path) -> None:
-    """With --emit changes, what is put out after a restart are the changes since the batch before."""
+    """With --emit changes, a restarted stream publishes the changes since the batch before."""
     stream = Stream(home, emit=Emit.CHANGES)
     expected = stream.uninterrupted()
     late = hide(home, 4)
@@ -115,7 +117,7 @@ def test_changes_go_on(home: Path) -> None:
 
 
 def test_an_answer_to_nothing(tmp_path: Path) -> None:
-    """Batch 0 over no data is committed too, and is not put out again."""
+    """Batch 0 over no data is committed too, and is not published again."""
     (tmp_path / "edges").mkdir()
     (tmp_path / "removed").mkdir()
     stream = Stream(tmp_path, GROUPS.split("select")[0] + "count(edges);")
@@ -127,7 +129,7 @@ def test_an_answer_to_nothing(tmp_path: Path) -> None:
     assert stream.answers() == {"batch-000000": Bag([(0,)]), "batch-000001": Bag([(1,)])}
 
 
-# --- what it rests on ---------------------------------------------------------------------------
+# --- the files that a start depends on ----------------------------------------------------------
 
 
 def refused(stream: Stream) -> UserError:
@@ -137,7 +139,7 @@ def refused(stream: Stream) -> UserError:
 
 
 def test_a_consumed_file_that_has_changed(home: Path) -> None:
-    """It is an error that names it, and so is one that is gone; nothing is put out."""
+    """A consumed file that has changed or is gone is an error that names it; nothing is published."""
     stream = Stream(home)
     stream.run()
     file, content = home / "edges" / "0000.csv", (home / "edges" / "0000.csv").read_text()
@@ -160,7 +162,7 @@ def test_a_consumed_file_that_has_changed(home: Path) -> None:
     ],
 )
 def test_a_file_of_a_table(home: Path, what: str, message: str) -> None:
-    """What static tables were read from may not change either: they are read once."""
+    """The files of static tables may not change either, as they are read only once."""
     write(home / "names" / "more.csv", "11,n\n", 1)
     stream = Stream(home, JOIN)
     stream.run()
@@ -173,21 +175,21 @@ def test_a_file_of_a_table(home: Path, what: str, message: str) -> None:
 
 
 def test_another_engine(home: Path) -> None:
-    """A checkpoint is gone on from by the engine that has written it."""
+    """A checkpoint can be continued only by the engine that has written it."""
     Stream(home).run()
     error = refused(Stream(home, engine="spark"))
     assert error.message == f"{home}/checkpoint was written by the reference engine"
 
 
 def test_a_directory_that_is_no_checkpoint(home: Path) -> None:
-    """What is not a checkpoint is left alone."""
+    """A directory that is not a checkpoint is refused."""
     (home / "checkpoint").mkdir()
     (home / "checkpoint" / "notes.txt").write_text("mine")
     assert refused(Stream(home)).message == f"{home}/checkpoint is not a checkpoint: it holds notes.txt"
 
 
 def test_a_damaged_manifest(home: Path) -> None:
-    """It is told apart from one of another version; neither is passed over for an older one."""
+    """A damaged manifest and one of another format are different errors; neither falls back to an older manifest."""
     stream = Stream(home)
     stream.run()
     manifest = sorted(stream.checkpoint.glob("manifest-*"))[-1]
@@ -201,7 +203,7 @@ def test_a_damaged_manifest(home: Path) -> None:
 
 
 def test_an_earlier_manifest_that_is_damaged(home: Path) -> None:
-    """Nothing rests on it."""
+    """Damage to an earlier manifest is harmless, as nothing depends on it."""
     stream = Stream(home)
     stream.run()
     sorted(stream.checkpoint.glob("manifest-*"))[0].write_text("{}")
@@ -210,8 +212,8 @@ def test_an_earlier_manifest_that_is_damaged(home: Path) -> None:
 
 
 def test_a_crash_before_the_output_is_in_its_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever directory the next process starts in. The batch, which is committed, was once removed where its output
-    had been named from another one."""
+    """A committed batch is published by the next start, also if its output was named relative to another working
+    directory."""
 
     def crash(publication: Publication, files: DurableFiles) -> None:
         raise Crash
@@ -230,7 +232,7 @@ def test_a_crash_before_the_output_is_in_its_place(home: Path, monkeypatch: pyte
 
 
 def test_output_that_is_not_of_the_checkpoint(home: Path) -> None:
-    """Batches of others, and batches that came after the checkpoint, are not written over."""
+    """Batches of other streams, and batches later than the checkpoint, are not overwritten."""
     stream = Stream(home)
     late = hide(home, 4)
     stream.run()
@@ -247,7 +249,7 @@ def test_output_that_is_not_of_the_checkpoint(home: Path) -> None:
 
 
 def test_two_processes(home: Path) -> None:
-    """The second one is refused, and told who the first one is; a lock goes with its process."""
+    """A second process is refused, and told the number of the first one; a lock ends with its process."""
     stream = Stream(home)
     stream.run()
     code = (
@@ -271,7 +273,7 @@ def test_two_processes(home: Path) -> None:
 
 
 def test_a_query_with_another_answer(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """States that mean the same are kept; the answer of the new query is put out at once."""
+    """States that mean the same are kept; the answer of the new query is published at once."""
     stream = Stream(home)
     stream.run()
     runs = [run.path for run in committed(stream.checkpoint).runs()]
@@ -289,7 +291,7 @@ def test_a_query_with_another_answer(home: Path, capsys: pytest.CaptureFixture[s
 def test_a_query_with_another_state(
     home: Path, engine: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is new is built from the data, what is the same is kept, and both go on together."""
+    """New states are built from the data, equal ones are kept, and both are continued."""
     spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
     late = hide(home, 4)
     stream = Stream(home, TWO.format(COUNT), engine=engine, spark=spark)
@@ -311,7 +313,8 @@ def test_a_query_with_another_state(
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_rows_that_another_query_cannot_read(home: Path, engine: str, request: pytest.FixtureRequest) -> None:
-    """What is malformed for the new query alone is kept aside, with its first batch; what was before is not again."""
+    """Rows that are malformed for the new query alone are quarantined with its first batch; earlier ones are not
+    repeated."""
     spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
     file = home / "edges" / "0001.csv"
     write(file, file.read_text() + "1,3000000000\n1,x\n", 1)
@@ -325,7 +328,7 @@ def test_rows_that_another_query_cannot_read(home: Path, engine: str, request: p
 
 
 def test_a_query_with_another_state_and_a_file_that_is_gone(home: Path) -> None:
-    """A state is not built from less than what was consumed: the file is named, and what to do."""
+    """A state is not rebuilt if a consumed file is gone: the error names the file, and the hint says what to do."""
     stream = Stream(home, TWO.format(COUNT))
     stream.run()
     file = home / "edges" / "0001.csv"
@@ -348,7 +351,7 @@ def test_a_query_over_other_files(home: Path) -> None:
 
 
 def test_changes_of_a_changed_query(home: Path) -> None:
-    """Its changes do not follow on those that are out, and so it is refused."""
+    """With --emit changes a changed query is refused, as its changes do not follow on those that were published."""
     stream = Stream(home, emit=Emit.CHANGES)
     stream.run()
     error = refused(changed(stream, GROUPS.replace("max(y)", "min(y)")))
@@ -364,7 +367,7 @@ def command(*args: object) -> Result:
 
 @pytest.fixture
 def several(home: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
-    """A checkpoint whose tables are several runs."""
+    """A stream with a checkpoint whose tables have several runs; more batches wait."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     more = "".join(f"{n},{n}\n" for n in range(100, 140))
     write(home / "edges" / "0000.csv", more + (home / "edges" / "0000.csv").read_text(), 0)
@@ -376,7 +379,8 @@ def several(home: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
 
 
 def test_show(several: Stream) -> None:
-    """The batch, the versions, what was consumed, and the runs with their rows and bytes; as JSON too."""
+    """`checkpoint show` prints the batch, the versions, the consumed files, and the runs with their rows and bytes; as
+    JSON too."""
     shown = command("show", several.checkpoint)
     assert shown.exit_code == 0
     lines = shown.output.splitlines()
@@ -390,7 +394,7 @@ def test_show(several: Stream) -> None:
 
 
 def test_show_of_nothing(tmp_path: Path) -> None:
-    """A directory without a commit is said to be one."""
+    """`checkpoint show` reports a directory without a commit as an error."""
     shown = command("show", tmp_path)
     assert (shown.exit_code, shown.output) == (
         1,
@@ -408,7 +412,8 @@ def test_show_of_nothing(tmp_path: Path) -> None:
     ids=["gone", "cut", "changed"],
 )
 def test_verify(several: Stream, harm: object, said: str) -> None:
-    """Every file that the manifest names is looked at."""
+    """`checkpoint verify` checks the files that the manifest names, and finds one that is gone, truncated or
+    changed."""
     done = command("verify", several.checkpoint)
     assert (done.exit_code, done.output) == (0, "batch 1: 4 files of 4 runs are as they were written\n")
     assert callable(harm)
@@ -419,7 +424,7 @@ def test_verify(several: Stream, harm: object, said: str) -> None:
 
 
 def test_compact(several: Stream) -> None:
-    """Each table is one run afterwards, and the stream goes on from it."""
+    """`checkpoint compact` merges each table into one run, from which the stream goes on."""
     expected = several.uninterrupted()
     assert command("compact", several.checkpoint).output == "batch 1: 4 runs are now 2\n"
     assert all(len(table.runs) == 1 for _, _, table in committed(several.checkpoint).tables())
@@ -453,7 +458,7 @@ def test_the_commands_on_spark(home: Path, spark: SparkSession, monkeypatch: pyt
 
 @pytest.mark.parametrize("wish", [signal.SIGTERM, signal.SIGINT])
 def test_a_wish_to_stop(home: Path, wish: signal.Signals) -> None:
-    """The batch that is running is finished and committed, and the exit code is 0."""
+    """On a signal to stop, the stream ends after a committed batch with exit code 0."""
     stream = Stream(home)
     expected = stream.uninterrupted()
     command = [sys.executable, "-m", "mrql", "stream", str(home / "q.mrql"), "--data", str(home), "--max-files", "1"]
@@ -473,7 +478,8 @@ def test_a_wish_to_stop(home: Path, wish: signal.Signals) -> None:
 
 
 def test_a_loop_beside_a_table_ends(tmp_path: Path) -> None:
-    """The reference engine gives up its states at the end, and evaluates nothing for that."""
+    """A stream with a loop beside a join with a table runs to its end: no evaluation is needed to give up the
+    states."""
     fill(tmp_path, 3, Random(7))
     step = "select distinct e from e in (w union (select (a, d) from (a, b) in w, (c, d) in w where b = c))"
     join = "select (m, count(x)) from (x, y) in edges, (b, m) in names where b = x group by m"

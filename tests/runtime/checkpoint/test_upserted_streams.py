@@ -1,4 +1,4 @@
-"""Streams whose rows replace each other: what there is of each key is committed, and gone on with."""
+"""Streams whose rows replace each other: the current row of each key is committed, and continued from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ CHANGED = UPSERTS.replace("sum(x)", "max(x)")
 
 
 def restarted(home: Path, engine: str, batches: int, spark: SparkSession | None = None) -> Stream:
-    """A stream that is started again for each of its files, and whose query changes before the last one."""
+    """Restarts a stream for each of its files, changes its query before the last one, and checks its answers; returns
+    it."""
     fill(home, batches + batches // 2, Random(5))
     files = sorted((home / "edges").iterdir())[:batches]
     kept = home / "later"
@@ -40,8 +41,8 @@ def restarted(home: Path, engine: str, batches: int, spark: SparkSession | None 
 
 
 def test_a_stream_goes_on(tmp_path: Path) -> None:
-    """With the same answers as from scratch, also of another query; a row that has no version is refused, and the
-    stream goes on without it."""
+    """A restarted stream has the answers from scratch, also for another query; a row without a version is refused, and
+    the stream goes on without it."""
     stream = restarted(tmp_path, "reference", 8)
     committed = len(manifest_files(stream.checkpoint))
     write(tmp_path / "edges" / "wrong.csv", "1,\n", 100)
@@ -56,7 +57,8 @@ def test_a_stream_goes_on(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_as_late_are_named_with_their_files(tmp_path: Path) -> None:
-    """Nobody can say which of two rows of a batch is later, which `mrql run` takes all files for."""
+    """Two different rows of a batch with the same key and no version are an error that names their files; `mrql run`
+    takes all files for one batch."""
     files = [tmp_path / "edges" / name for name in ("a.csv", "b.csv", "c.csv")]
     for n, (file, text) in enumerate(zip(files, ("1,5\n", "2,9\n2,8\n", "2,7\n"), strict=True)):
         write(file, text, n)
@@ -75,7 +77,7 @@ def test_a_stream_goes_on_on_spark(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_another_key_is_another_state(tmp_path: Path) -> None:
-    """All files are read again for it."""
+    """Another key makes another state, for which all files are read again."""
     restarted(tmp_path, "reference", 4)
     other = Stream(tmp_path, UPSERTS.replace("key(_1), version(_2)", "key(_2), version(_1)"), "reference")
     other.run()

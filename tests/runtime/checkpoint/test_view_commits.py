@@ -1,4 +1,4 @@
-"""What a view finds in a checkpoint when it is opened again; the states are those of the reference engine."""
+"""What a view restores from a checkpoint when it is opened again, with the states of the reference engine."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Opened:
 
 
 def test_it_goes_on(tmp_path: Path) -> None:
-    """With its states, the number of its next batch, and the offset of each stream."""
+    """A view goes on with its states, the number of its next batch, and the offset of each stream."""
     one = Opened.at(tmp_path, TOTALS)
     assert (one.commits.next_batch, one.commits.offsets) == (0, {})
     one.apply(0, S=[(1, 5)])
@@ -86,7 +86,8 @@ def test_it_goes_on(tmp_path: Path) -> None:
 
 
 def test_states_that_mean_the_same_are_kept(tmp_path: Path) -> None:
-    """Another answer over them, names of variables; a stream that came later and has no rows yet."""
+    """States that mean the same are kept for another answer or other names, and for an additional stream without rows
+    yet."""
     one = Opened.at(tmp_path, SUMS)
     one.apply(S=[(1, 5), (2, 4)])
     one.close()
@@ -98,13 +99,14 @@ def test_states_that_mean_the_same_are_kept(tmp_path: Path) -> None:
     less = Opened.at(tmp_path, SUMS)
     less.apply(S=[(1, 1)])
     less.close()
-    with pytest.raises(UserError) as raised:  # it was not read meanwhile, but there were rows of it
+    with pytest.raises(UserError) as raised:  # T was not read meanwhile, but has had rows
         Opened.at(tmp_path, f"(count(T), {SUMS})")
     assert "would have to be built from rows of T that are gone" in raised.value.message
 
 
 def test_what_cannot_be_built(tmp_path: Path) -> None:
-    """A state over rows that were given before, and which rows there are where deletions are new: the part is named."""
+    """A state over rows that were given before, or a ledger where deletions are new, cannot be built: the error names
+    the part."""
     one = Opened.at(tmp_path, SUMS, insert_only=True)
     one.apply(S=[(1, 5)])
     one.close()
@@ -118,7 +120,8 @@ def test_what_cannot_be_built(tmp_path: Path) -> None:
 
 
 def test_what_is_looked_up_may_be_trusted(tmp_path: Path) -> None:
-    """Then it is dropped. Nor need a stream that only grew be looked up; but nothing is looked up that was trusted."""
+    """A ledger is dropped if deletions are trusted, and is not needed if a stream only grows; but it cannot be built
+    afterwards."""
     one = Opened.at(tmp_path, SUMS)
     one.apply(S=[(1, 5)])
     one.close()
@@ -132,7 +135,7 @@ def test_what_is_looked_up_may_be_trusted(tmp_path: Path) -> None:
 
 
 def test_static_tables_must_be_the_same(tmp_path: Path) -> None:
-    """A digest of their rows says so; nor may one become a stream, or a stream one."""
+    """A static table must have the same digest of rows, and must not become a stream, nor a stream a static table."""
     text = "select (x, d) from (x, y) in S, (c, d) in T where y = c"
     with pytest.raises(UserError, match="the table `T` has other rows than when the checkpoint was written"):
         committed(tmp_path / "one", text, {"T": "2 rows, a"}, again={"T": "2 rows, b"})
@@ -144,7 +147,7 @@ def test_static_tables_must_be_the_same(tmp_path: Path) -> None:
 
 
 def committed(root: Path, text: str, tables: Mapping[str, str], again: Mapping[str, str]) -> None:
-    """A checkpoint of one batch, opened again with other tables."""
+    """Writes a checkpoint of one batch, and opens it again with other tables."""
     one = Opened.at(root, text, tables=tables)
     one.apply(S=[(1, 5)]) if tables else one.apply(S=[(1, 5)], T=[(5, 1)])
     one.commits.close()
@@ -152,7 +155,7 @@ def committed(root: Path, text: str, tables: Mapping[str, str], again: Mapping[s
 
 
 def test_views_and_streams_are_told_apart(tmp_path: Path) -> None:
-    """Neither goes on from a checkpoint of the other."""
+    """A view is refused the checkpoint of a stream, and a stream that of a view."""
     one = Opened.at(tmp_path / "view", SUMS)
     one.apply(7, S=[(1, 5)])
     manifest = one.commits.store.manifest
@@ -170,7 +173,7 @@ def test_views_and_streams_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_it_is_in_use_once(tmp_path: Path) -> None:
-    """Another one is told which process has it."""
+    """A checkpoint in use is refused to another view, which is told the process that has it."""
     one = Opened.at(tmp_path, SUMS)
     with pytest.raises(UserError, match="is in use by process"):
         Opened.at(tmp_path, SUMS)
@@ -179,7 +182,7 @@ def test_it_is_in_use_once(tmp_path: Path) -> None:
 
 
 def test_the_commands_know_it(tmp_path: Path) -> None:
-    """`checkpoint show` says of each stream how far it has come; `verify` finds what is damaged, as a start does."""
+    """`checkpoint show` prints the offset of each stream; `verify` finds damage, and so does opening the view."""
     one = Opened.at(tmp_path, f"(T, {SUMS})", tables={"T": "2 rows, 9965050a3e83eb31"})
     one.apply({"topic": 4}, S=[(1, 5)])
     one.apply({"topic": 5}, S=[(2, 5)])

@@ -59,7 +59,7 @@ def rows(home: Path, name: str = "t", version: int | None = None) -> Bag:
 
 
 def of_changes(found: Bag) -> Bag:
-    """What is there after changes."""
+    """The rows that result from changes with weights."""
     return ZSet.weighted((row[:-1], row[-1]) for row in found).bag()  # type: ignore[index]
 
 
@@ -72,19 +72,19 @@ def last_batch(home: Path, stream: Stream, name: str = "t") -> int | None:
 
 @pytest.mark.parametrize("emit", [*Emit])
 def test_the_table_is_the_answer(home: Path, emit: Emit) -> None:
-    """After all batches the table holds what a query from scratch gives; each batch is one version of it."""
+    """After all batches the table holds the answer from scratch; each batch is one version of it."""
     stream = to_table(home, emit=emit)
     stream.run()
     found = rows(home)
     assert (of_changes(found) if emit is Emit.CHANGES else found) == batch_answer(stream)
     assert last_batch(home, stream) == 8
-    assert DeltaTable(str(home / "t")).version() == 9  # it is made by the first one
+    assert DeltaTable(str(home / "t")).version() == 9  # version 0 creates the table
     if emit is Emit.SNAPSHOT:
         assert [rows(home, version=n + 1) for n in range(9)] == [*stream.answers().values()]
 
 
 def test_values_of_all_types(home: Path) -> None:
-    """A table that is written is read again, by a query of its own."""
+    """A table that was written is read again by another query, with its types and values."""
     stream = to_table(home, NESTED, max_files=None)
     stream.run()
     program = compile_over_files('select r from r in source(delta, "t");', base=home)
@@ -98,7 +98,7 @@ def test_values_of_all_types(home: Path) -> None:
 
 @pytest.mark.spark
 def test_spark_writes_the_same(home: Path, spark: SparkSession) -> None:
-    """The files are those of Spark; both engines' tables have the same rows, of the same types."""
+    """Tables of both engines have the same rows and the same schema, though Spark writes its files itself."""
     to_table(home, NESTED, max_files=None).run()
     options = {"engine": "spark", "spark": spark, "checkpoint_name": "c2", "output": "out2"}
     on_spark = to_table(home, NESTED, "s", max_files=None, **options)
@@ -109,7 +109,7 @@ def test_spark_writes_the_same(home: Path, spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_spark_goes_on(tmp_path: Path, spark: SparkSession) -> None:
-    """From a table to a table on Spark, with a restart: each version is in one batch, and each batch one version."""
+    """A stream on Spark from one table to another survives a restart, with each version in one batch."""
     source = str(tmp_path / "in")
     feed = {"delta.enableChangeDataFeed": "true"}
     write_deltalake(source, pa.table({"k": [1, 1, 2], "v": [1, 2, 3]}), configuration=feed)
@@ -124,12 +124,12 @@ def test_spark_goes_on(tmp_path: Path, spark: SparkSession) -> None:
     assert last_batch(tmp_path, again) == 2
 
 
-# --- going on -----------------------------------------------------------------------------------
+# --- restarts and crashes -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("moment", "emit"), [(Moment.BEFORE, Emit.SNAPSHOT), (Moment.AFTER, Emit.CHANGES)])
 def test_a_crash_at_any_operation_on_files(tmp_path: Path, moment: Moment, emit: Emit) -> None:
-    """Whatever is cut off, the same command brings the table to where it would be, each batch in one version."""
+    """After a crash at any file operation, the same command completes the table, with each batch in one version."""
     fill(tmp_path, 3, Random(7))
     stream = to_table(tmp_path, emit=emit)
     whole = Counting()
@@ -148,7 +148,8 @@ def test_a_crash_at_any_operation_on_files(tmp_path: Path, moment: Moment, emit:
 
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_crash_at_the_commit_of_the_table(home: Path, is_late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the commit of the checkpoint and that of the table, and right after that."""
+    """A crash between the commits of the checkpoint and of the table, or right after the latter, loses and repeats no
+    batch."""
     stream, commits = to_table(home, emit=Emit.CHANGES), 0
     commit = AnswerTable.commit
 
@@ -173,7 +174,7 @@ def test_a_crash_at_the_commit_of_the_table(home: Path, is_late: bool, monkeypat
 
 @pytest.mark.slow
 def test_kills(tmp_path: Path) -> None:
-    """It is killed at random moments, and the table has each batch once."""
+    """A stream that is killed at a random moment writes each batch to the table once."""
     fill(tmp_path, 6, Random(1))
     stream = to_table(tmp_path, emit=Emit.CHANGES)
     (tmp_path / "q.mrql").write_text(GROUPS)
@@ -183,7 +184,7 @@ def test_kills(tmp_path: Path) -> None:
 
 
 def test_a_table_that_another_query_follows(home: Path) -> None:
-    """A stream of a table that a stream writes: what one puts out is what the other reads."""
+    """A stream may follow the table that another stream writes: its answers are those over that table."""
     stream = to_table(home)
     downstream = Stream(
         home,
@@ -205,7 +206,7 @@ def test_a_table_that_another_query_follows(home: Path) -> None:
 
 
 def test_tables_that_are_not_the_streams(home: Path) -> None:
-    """They are not touched, unless they may be replaced."""
+    """A table that this stream has not written is refused, unless it may be replaced."""
     write_deltalake(str(home / "t"), pa.table({"_1": [1], "_2": [2], "_3": [3]}))
     with pytest.raises(UserError, match="is not empty, and no batch of this stream is in it"):
         to_table(home).run()
@@ -226,7 +227,8 @@ def test_tables_that_are_not_the_streams(home: Path) -> None:
 @pytest.mark.parametrize("emit", [*Emit])
 @pytest.mark.parametrize("moment", ["prepare", "commit", "_brought", "_written"])
 def test_rows_of_somebody_else(home: Path, emit: Emit, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whenever they come while a stream runs: it says so, and goes on only where it may make the table anew."""
+    """Rows that another writer adds at any point of a run are an error, also for the next run, unless the table may be
+    replaced."""
     stream, columns = to_table(home, emit=emit), {"_1": [70], "_2": [1], "_3": [1]}
     more = pa.table(columns if emit is Emit.SNAPSHOT else {**columns, "weight": [1]})
     others_write(moment, lambda: write_deltalake(str(home / "t"), more, mode="append"), monkeypatch)
@@ -241,7 +243,8 @@ def test_rows_of_somebody_else(home: Path, emit: Emit, moment: str, monkeypatch:
 
 
 def assert_replaced(home: Path, emit: Emit) -> None:
-    """A restart that is to make the table anew does so with the whole answer, and not with changes."""
+    """Asserts that a restart with `replace=true` rebuilds the table from the whole answer, and is refused with
+    changes."""
     again = to_table(home, name="t?replace=true", emit=emit)
     if emit is Emit.CHANGES:
         with pytest.raises(UserError, match="and changes do not follow on that"):
@@ -252,8 +255,8 @@ def assert_replaced(home: Path, emit: Emit) -> None:
 
 
 def others_write(moment: str, write: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets somebody else write to the table when something is done for the fifth time: before that, and in
-    `_written` between the look at the table and the commit."""
+    """Lets another writer write to the table at the fifth call of the method `moment`: before it, or for `_written`
+    between opening the table and the commit."""
     where, name = (DeltaSink, moment) if moment == "prepare" else (AnswerTable, moment)
     where, name = (answer_table, "opened") if moment == "_written" else (where, name)
     original, calls = getattr(where, name), 0
@@ -271,7 +274,7 @@ def others_write(moment: str, write: Callable[[], object], monkeypatch: pytest.M
 
 @pytest.mark.parametrize("emit", [*Emit])
 def test_files_that_are_written_anew_meanwhile(home: Path, emit: Emit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that changes no rows, right before a commit, is no reason to stop."""
+    """A version of another writer right before a commit is no error if it changes no rows."""
     stream = to_table(home, emit=emit)
     others_write("_written", lambda: DeltaTable(str(home / "t")).optimize.compact(), monkeypatch)
     stream.run()
@@ -279,7 +282,7 @@ def test_files_that_are_written_anew_meanwhile(home: Path, emit: Emit, monkeypat
 
 
 def test_rows_that_came_between_two_runs(home: Path) -> None:
-    """They are found at the start; what was only compacted is no reason to stop."""
+    """Rows that another writer has added between two runs are an error at the start; a compaction is not."""
     stream = to_table(home, emit=Emit.CHANGES)
     stream.run()
     DeltaTable(str(home / "t")).optimize.compact()
@@ -293,7 +296,7 @@ def test_rows_that_came_between_two_runs(home: Path) -> None:
 
 
 def test_a_second_stream(home: Path) -> None:
-    """It is refused while the first one runs."""
+    """A second stream is refused a table while the first one runs."""
     stream = to_table(home)
     stream.run()
     held = Lock.of_directory(home / "t", "--output")
@@ -305,7 +308,7 @@ def test_a_second_stream(home: Path) -> None:
 
 @pytest.mark.parametrize("emit", [*Emit])
 def test_a_table_that_is_gone(home: Path, emit: Emit) -> None:
-    """One that is gone is told; of changes there is no way to replace it."""
+    """A table that is gone is an error, and may be replaced by the whole answer, but not by changes."""
     stream = to_table(home, emit=emit)
     stream.run()
     shutil.rmtree(home / "t")
@@ -339,7 +342,7 @@ def test_columns_that_a_table_cannot_have(home: Path, select: str, message: str)
 
 
 def test_without_a_checkpoint(home: Path) -> None:
-    """Each start begins anew, with a table that is empty or may be replaced."""
+    """Without a checkpoint each run begins anew, and needs a table that is empty or may be replaced."""
     (home / "q.mrql").write_text(GROUPS)
     command = ["stream", str(home / "q.mrql"), "--data", str(home), "--once", "--engine", "reference"]
     first = CliRunner().invoke(main, [*command, "--output", f"delta://{home}/t"])

@@ -1,4 +1,4 @@
-"""Tables of Delta Lake that are read, and followed version by version."""
+"""Streams that follow tables of Delta Lake, version by version."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def follow_a_history(home: Path, data: st.DataObject, spark: SparkSession | None
 @settings(max_examples=40, deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_a_history(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Appends, deletions, updates, merges, overwrites, compactions, restored versions; with odd values and names."""
+    """A stream follows any history of appends, deletions, updates, merges, overwrites, compactions and restores, with
+    odd values and names."""
     follow_a_history(tmp_path_factory.mktemp("home"), data)
 
 

@@ -1,4 +1,4 @@
-"""Which tables of Delta Lake are read, at which versions, and what is said where they are not."""
+"""Tables of Delta Lake: at which versions they are read, and the errors where they are not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def append(home: Path, rows: list[tuple[int, int]], name: str = "t", mode: str =
 
 
 def grow(home: Path, versions: int, random: Random) -> None:
-    """So many versions more, every third of which takes rows away."""
+    """Adds versions to the table, every third of which deletes rows."""
     for number in range(versions):
         if number % 3 == 2:
             DeltaTable(str(home / "t")).delete(f"k = {random.randint(0, 3)}")
@@ -50,7 +50,8 @@ def value_of(home: Path, text: str) -> object:
 
 
 def test_a_table_as_it_was(tmp_path: Path) -> None:
-    """`version(n)` reads it; without, and as a stream of which all has come, it is the newest."""
+    """`version(n)` reads that version; without it, and for a stream that is read as a whole, the newest version is
+    read."""
     append(tmp_path, [(1, 1)])
     append(tmp_path, [(2, 2)])
     assert value_of(tmp_path, 'source(delta, "t", version(0));') == Bag([Record({"k": 1, "v": 1})])
@@ -60,7 +61,8 @@ def test_a_table_as_it_was(tmp_path: Path) -> None:
 
 
 def test_bytes_of_columns_and_of_paths(tmp_path: Path) -> None:
-    """Those in files are read; a partition column of bytes is left out, and refused where it is asked for."""
+    """Columns of bytes in files are read; a partition column of bytes is left out, and an error where it is asked
+    for."""
     table = pa.table({"k": [1, 2], "b": [b"\0\xff", None], "p": [b"abcd", b"YQ=="]})
     write_deltalake(tmp_path / "t", table, partition_by=["p"])
     assert value_of(tmp_path, 'select (x.k, x.b) from x in source(delta, "t");') == Bag([(1, b"\0\xff"), (2, None)])
@@ -89,7 +91,7 @@ def test_bytes_of_columns_and_of_paths(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_table(tmp_path: Path, source: str, message: str) -> None:
-    """Each has an error that says what it is."""
+    """A source that is no readable table has an error that says why."""
     append(tmp_path, [(1, 1)])
     with pytest.raises(UserError, match=message):
         value_of(tmp_path, f"count({source});")
@@ -97,7 +99,7 @@ def test_what_is_no_table(tmp_path: Path, source: str, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["a b%c#", "ü*?", "x=1", "s3:", "~", "{}`'"])
 def test_odd_paths(tmp_path: Path, name: str) -> None:
-    """A table may lie in a directory of any name but some, which `deltalake` does not take."""
+    """A table may be in a directory of any name, except for some that `deltalake` does not take."""
     (tmp_path / name).mkdir()
     append(tmp_path / name, [(1, 1)])
     assert value_of(tmp_path / name, 'count(source(delta, "t"));') == 1
@@ -108,7 +110,7 @@ def test_odd_paths(tmp_path: Path, name: str) -> None:
 
 
 def test_a_compaction_is_not_read(tmp_path: Path) -> None:
-    """What only writes rows anew changes nothing; what comes and goes between two looks neither."""
+    """A compaction changes no rows, and rows that come and go between two looks are not read."""
     append(tmp_path, [(1, 1)])
     append(tmp_path, [(2, 2)])
     followed = Followed.by(tmp_path, ROWS)
@@ -119,11 +121,11 @@ def test_a_compaction_is_not_read(tmp_path: Path) -> None:
     assert followed.watched[0].offset["version"] == table.version()  # type: ignore[union-attr]
     append(tmp_path, [(3, 3)])
     append(tmp_path, [(4, 4)], mode="overwrite")
-    assert followed.step() == 2  # the one of after the compaction, and that of the last version
+    assert followed.step() == 2  # the compacted file goes, and that of the last version comes
 
 
 def test_a_compaction_that_is_taken_back(tmp_path: Path) -> None:
-    """A file that came, was written anew and is restored, all in one batch, counts once."""
+    """A file that is added, compacted and restored, all in one batch, counts once."""
     append(tmp_path, [(0, 0)])
     followed = Followed.by(tmp_path, ROWS)
     followed.step()
@@ -136,7 +138,8 @@ def test_a_compaction_that_is_taken_back(tmp_path: Path) -> None:
 
 
 def test_a_text_that_stands_for_a_missing_value(tmp_path: Path) -> None:
-    """`__HIVE_DEFAULT_PARTITION__` is a text where the log says so, though it lies with missing values."""
+    """`__HIVE_DEFAULT_PARTITION__` is a string where the log says so, though its directory is that of missing
+    values."""
     for k, p in ((1, MISSING), (2, None)):  # one after the other: `deltalake` takes them for one partition
         table = pa.table({"k": [k], "p": pa.array([p], pa.string())})
         write_deltalake(str(tmp_path / "t"), table, mode="append", partition_by=["p"])
@@ -145,7 +148,7 @@ def test_a_text_that_stands_for_a_missing_value(tmp_path: Path) -> None:
 
 
 def test_columns_that_come_and_go(tmp_path: Path) -> None:
-    """A column that is newer than a file is missing there; one that is not there any more is an error."""
+    """A column that is newer than a file is null there; one that is gone, or has another type, is an error."""
     append(tmp_path, [(1, 1)])
     followed = Followed.by(tmp_path, ROWS)
     followed.step()
@@ -162,7 +165,7 @@ def test_columns_that_come_and_go(tmp_path: Path) -> None:
 
 
 def test_a_stream_keeps_its_columns(tmp_path: Path) -> None:
-    """Also after a restart, where the table has others by then."""
+    """A stream keeps its columns after a restart, even if the table has others by then."""
     append(tmp_path, [(1, 1)])
     stream = Stream(tmp_path, "select r from r in " + 'stream(delta, "t");')
     stream.run()
@@ -173,11 +176,12 @@ def test_a_stream_keeps_its_columns(tmp_path: Path) -> None:
     assert again.answers()["batch-000001"] == Bag([(1, 1), (2, 2)])
 
 
-# --- what is gone -------------------------------------------------------------------------------
+# --- versions and files that are gone -----------------------------------------------------------
 
 
 def test_another_table_in_its_place(tmp_path: Path) -> None:
-    """It is not taken for the one that was read, however many versions it has."""
+    """Another table in the same place is an error, however many versions it has, and so is one at an earlier
+    version."""
     append(tmp_path, [(1, 1)])
     append(tmp_path, [(2, 2)])
     followed = Followed.by(tmp_path, ROWS)
@@ -196,7 +200,7 @@ def test_another_table_in_its_place(tmp_path: Path) -> None:
 
 
 def test_versions_that_are_gone(tmp_path: Path) -> None:
-    """A log that was cleaned, and a file that was vacuumed, before they were read."""
+    """A log that was cleaned, or a file that was vacuumed, before it was read is an error."""
     append(tmp_path, [(1, 1)])
     followed = Followed.by(tmp_path, ROWS)
     followed.step()
@@ -236,7 +240,7 @@ def test_versions_that_are_gone(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_log_may_ask_for(tmp_path: Path, action: object, message: str) -> None:
-    """What is not done here is refused where it turns up."""
+    """Whatever the log asks for that is not supported is an error with its place."""
     append(tmp_path, [(1, 1)])
     spec = compile_over_files(ROWS, base=tmp_path).sources["T"]
     source = Followed.by(tmp_path, ROWS).watched[0].table  # type: ignore[union-attr]
@@ -248,7 +252,7 @@ def test_what_the_log_may_ask_for(tmp_path: Path, action: object, message: str) 
 
 
 def test_columns_that_are_mapped(tmp_path: Path) -> None:
-    """Their files have other names."""
+    """A table with mapped columns is an error, as its files have other names for them."""
     append(tmp_path, [(1, 1)])
     first = version_file(tmp_path / "t", 0)
     mapped = first.read_text().replace('"configuration":{}', '"configuration":{"delta.columnMapping.mode":"id"}')
@@ -265,7 +269,8 @@ def test_columns_that_are_mapped(tmp_path: Path) -> None:
 
 
 def test_files_that_do_not_lie_as_the_log_says(tmp_path: Path) -> None:
-    """Prefixes that are random, paths that are absolute, and removed files without their partition."""
+    """Files may have any path, also an absolute one, and a removed file need not name its partition: the log says which
+    one it was."""
     table = pa.table({"k": [1, 2, 3], "v": [1, 2, 3], "p": ["a b", None, "c"]})
     write_deltalake(str(tmp_path / "t"), table, partition_by=["p"])
     first = version_file(tmp_path / "t", 0)
@@ -294,11 +299,11 @@ def test_files_that_do_not_lie_as_the_log_says(tmp_path: Path) -> None:
     assert gone.copy.parent.name.startswith("p=")
 
 
-# --- going on -----------------------------------------------------------------------------------
+# --- restarts and crashes -----------------------------------------------------------------------
 
 
 def test_going_on(tmp_path: Path) -> None:
-    """A stream with a checkpoint reads the versions that have come since, also where it is cut off at any operation."""
+    """A restarted stream reads the versions that were added since, also after a crash at any file operation."""
     grow(tmp_path, 3, Random(1))
     stream = Stream(tmp_path, SUMS, max_files=1)
     whole = Counting()
@@ -313,7 +318,7 @@ def test_going_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_kills(tmp_path: Path) -> None:
-    """It is killed again and again, and each version is in one batch, once."""
+    """A stream that is killed has each version in one batch, once."""
     grow(tmp_path, 1, Random(3))
     stream = Stream(tmp_path, SUMS, emit=Emit.CHANGES)
     stream.run()
@@ -322,7 +327,7 @@ def test_kills(tmp_path: Path) -> None:
 
 
 def test_a_changed_query(tmp_path: Path) -> None:
-    """Its state is built from the version that was read, or refused where a file of that is gone."""
+    """The state of a changed query is built from the version that was read; a file of it that is gone is an error."""
     grow(tmp_path, 3, Random(1))
     Stream(tmp_path, SUMS).run()
     grow(tmp_path, 2, Random(2))
@@ -341,7 +346,7 @@ def test_a_changed_query(tmp_path: Path) -> None:
 
 
 def test_a_static_table_stays(tmp_path: Path) -> None:
-    """A table beside a stream is the one of the version at which the stream began, also after a restart, with the
+    """A static table beside a stream stays at the version at which the stream began, also after a restart, with the
     columns that it had then."""
     append(tmp_path, [(1, 1), (2, 2)])
     append(tmp_path, [(1, 10)], "names")
@@ -359,7 +364,7 @@ def test_a_static_table_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("names", [("A", "N"), ("N", "A")])
 def test_a_version_is_of_one_source(tmp_path: Path, names: tuple[str, str]) -> None:
-    """A table at two versions, of which the query says one: after a restart the other is what it was."""
+    """Two sources read one table, one of them at a given version: after a restart both are at their versions."""
     append(tmp_path, [(1, 1), (2, 2)])
     append(tmp_path, [(1, 10)], "names")
     append(tmp_path, [(1, 11)], "names")
@@ -380,7 +385,7 @@ def test_a_version_is_of_one_source(tmp_path: Path, names: tuple[str, str]) -> N
 
 
 def test_the_command(tmp_path: Path) -> None:
-    """`mrql check` reads the type, and `mrql explain` says that deletions are trusted."""
+    """`mrql check` finds the type, and `mrql explain` says that deletions are trusted."""
     append(tmp_path, [(1, 1)])
     (tmp_path / "q.mrql").write_text(GROUPS.replace("r.id", "r.k"))
     runner = CliRunner()

@@ -1,4 +1,4 @@
-"""The state stores of both engines keep one contract: that of `StateStore`."""
+"""The state stores of both engines keep the contract of `StateStore`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from mrql.runtime.spark.state.table_schema import TableSchema
 from tests.support.planning import planned
 
 Weights = dict[int, int]
-"""How often there is a row of each key."""
+"""The number of rows of each key."""
 
 
 @attrs.frozen
 class Kept:
-    """A store of how often there is something of each key, and how this test adds to it and reads it."""
+    """A store of the number of rows of each key, and how this test adds to it and reads it."""
 
     store: StateStore[Any, Any, Any, Any]
     changes: Callable[[Mapping[int, int]], Any]
@@ -74,7 +74,7 @@ def in_python() -> Iterator[Kept]:
 
 @contextmanager
 def on_spark(spark: SparkSession) -> Iterator[Kept]:
-    """A table of weighted rows, in runs that batches leave."""
+    """A table of weighted rows, with a run for each batch."""
     held = step_settings(spark)
     with settings(spark, held):
         table = Table(Plans(spark, held), TableSchema.weighted(("k",)), shrinks=True)
@@ -115,7 +115,7 @@ def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
 
 
 def test_there_is_nothing_in_an_empty_store(kept: Kept) -> None:
-    """It can be read, compacted and restored all the same."""
+    """An empty store can be read, compacted and restored."""
     before = kept.store.snapshot()
     kept.store.compact()
     assert kept.scan() == kept.lookup(1) == {}
@@ -125,7 +125,7 @@ def test_there_is_nothing_in_an_empty_store(kept: Kept) -> None:
 
 
 def test_what_is_added_to_a_key_merges(kept: Kept) -> None:
-    """In one batch and in several; what was taken away again is not there."""
+    """What is added to a key in one batch or several is summed; a key with the sum 0 is absent."""
     kept.append({1: 1, 2: 2})
     kept.append({2: 3, 3: 1})
     kept.complete()
@@ -136,7 +136,7 @@ def test_what_is_added_to_a_key_merges(kept: Kept) -> None:
 
 
 def test_only_what_is_asked_for_is_looked_up(kept: Kept) -> None:
-    """Of keys that there are, and of others."""
+    """A lookup finds those of the given keys that are there, and no others."""
     kept.append({1: 1, 2: 2, 3: 3})
     kept.complete()
     kept.append({2: 1})
@@ -145,7 +145,7 @@ def test_only_what_is_asked_for_is_looked_up(kept: Kept) -> None:
 
 
 def test_a_snapshot_stays_as_it_is(kept: Kept) -> None:
-    """Whatever comes after it: what is restored is what there was, and can be added to, and gone back to, again."""
+    """A snapshot can be restored, and added to, repeatedly, whatever has happened to the store since."""
     kept.append({1: 1, 2: 2})
     kept.complete()
     before = kept.store.snapshot()
@@ -159,7 +159,7 @@ def test_a_snapshot_stays_as_it_is(kept: Kept) -> None:
 
 
 def test_compaction_changes_nothing_but_how_it_is_kept(kept: Kept) -> None:
-    """Here it is due: what was kept of many batches, and of keys that are gone, becomes less."""
+    """Compaction leaves the content as it is, and reduces the number of runs, or of entries."""
     for change in ({1: 1, 2: 2}, {2: 1, 3: 1}, {1: 2, 2: -3}):
         kept.append(change)
         kept.complete()
@@ -170,12 +170,12 @@ def test_compaction_changes_nothing_but_how_it_is_kept(kept: Kept) -> None:
 
 
 def size(store: StateStore[Any, Any, Any, Any]) -> int:
-    """How much a store holds: runs, or entries."""
+    """The size of a store: its runs, or entries."""
     return len(store.runs) if isinstance(store, Table) else len(store.entries) if isinstance(store, StageState) else 0
 
 
 def test_any_history(kept: Kept) -> None:
-    """Batches, some of which are taken back, with compactions in between, and what a dictionary says."""
+    """A store holds what a dictionary does, over batches, restored snapshots and compactions."""
     random, expected = Random(7), Weights()
     for _ in range(12 if isinstance(kept.store, Table) else 300):
         before = kept.store.snapshot()

@@ -1,4 +1,4 @@
-"""Compressed files that are cut off."""
+"""Compressed files that are truncated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_frames_that_are_cut_off(tmp_path: Path, frames: list[bytes], place: int
 
 
 def test_what_is_no_frame(tmp_path: Path) -> None:
-    """Nothing is said of it here, nor of files of other kinds."""
+    """A file without frames, and a file of another kind, are no error here."""
     (tmp_path / "f.zst").write_bytes(b"no frame")
     (tmp_path / "f.txt").write_bytes(b"\x28")
     must_be_whole(tmp_path / "f.zst")

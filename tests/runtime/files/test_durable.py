@@ -1,4 +1,4 @@
-"""What is on the disk after an operation."""
+"""Durable file operations: what is synced, and how directories are removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mrql.runtime.sources.file_archive import Copies
 
 @attrs.define
 class Noting(DurableFiles):
-    """Notes what is synced."""
+    """Records what is synced."""
 
     synced: list[Path] = attrs.Factory(list)
 
@@ -29,7 +29,8 @@ class Noting(DurableFiles):
 
 @pytest.mark.parametrize("there", [0, 1, 2, 3])
 def test_directories_above(tmp_path: Path, there: int) -> None:
-    """The names of all that are made above a directory; its own is for whoever makes it."""
+    """The entries of the directories that are made above a directory are synced; the caller syncs that of the directory
+    itself."""
     path = tmp_path / "a" / "b" / "c"
     above = [tmp_path, *list(path.parents)[1::-1]]
     above[there].mkdir(exist_ok=True, parents=True) if there < 3 else path.mkdir(parents=True)
@@ -40,14 +41,14 @@ def test_directories_above(tmp_path: Path, there: int) -> None:
 
 
 def test_a_directory_that_is_written_to_while_it_is_removed(tmp_path: Path) -> None:
-    """By a job that was cancelled and goes on for a moment; it makes anew what it needs, and removes some of it."""
+    """A directory is removed although a cancelled job goes on writing to it, and removing from it, for a moment."""
     run, stop = tmp_path / "run", threading.Event()
 
     def go_on() -> None:
         number = 0
         while not stop.is_set():
             number += 1
-            # It may be removed between two of its steps: what `mkdir` found is gone before it looks what it is.
+            # `mkdir` may find a name taken, and the directory removed when it checks what has the name.
             with suppress(FileNotFoundError, FileExistsError):
                 (run / "_temporary" / "0").mkdir(parents=True, exist_ok=True)
                 (run / "_temporary" / "0" / f"part-{number}").touch()
@@ -66,7 +67,7 @@ def test_a_directory_that_is_written_to_while_it_is_removed(tmp_path: Path) -> N
 
 
 def test_a_directory_that_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the job never ends, that is said."""
+    """A directory that something writes to for too long is an error."""
     monkeypatch.setattr(durable, "REMOVED_MAX_SECONDS", 0.1)
 
     def fails(path: Path) -> None:
@@ -79,7 +80,7 @@ def test_a_directory_that_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("inside", [(), ("d=1",), ("d=1", "e=2", "f=3")])
 def test_copies_of_files_in_partitions(tmp_path: Path, inside: tuple[str, ...]) -> None:
-    """Each name above a copy is on the disk, that of its digest among them."""
+    """All directories above a copy are synced, including the one with its digest."""
     (tmp_path / "a.csv").write_text("1,2\n")
     files = Noting()
     copies = Copies(tmp_path / "copies", files)

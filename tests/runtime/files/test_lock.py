@@ -1,4 +1,4 @@
-"""One at a time: what two processes may not both have, and who is said to have it."""
+"""Locks: what two processes may not both have, and who is said to have it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mrql.runtime.files.lock import Lock
 
 
 def test_a_directory_has_one_holder(tmp_path: Path) -> None:
-    """Who that is is said, where the system knows it; nothing is left in the directory."""
+    """A directory that is locked is refused, with the number of its process; no file is left in it."""
     with contextlib.closing(Lock.of_directory(tmp_path, "--output")):
         with pytest.raises(UserError, match=f"{tmp_path} is in use by process {os.getpid()}\n") as refused:
             Lock.of_directory(tmp_path, "--output")
@@ -28,7 +28,7 @@ def test_a_directory_has_one_holder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("held", ["", "1: POSIX  ADVISORY  WRITE 7 00:00:1 0 EOF\n1: -> FLOCK\n"])
 def test_a_holder_that_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: str) -> None:
-    """A system without a list of locks, or one of another machine's."""
+    """The holder is "another process" where the system has no list of locks, or this one is not in it."""
     monkeypatch.setattr(locks, "HELD", tmp_path / "locks")
     if held:
         (tmp_path / "locks").write_text(held)
@@ -40,7 +40,7 @@ def test_a_holder_that_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_lock_beside_what_is_replaced(tmp_path: Path) -> None:
-    """It holds though what is locked comes and goes, and leaves nothing behind."""
+    """A lock beside a path holds while that is made and removed, and leaves no file."""
     answer = tmp_path / "answer"
     with contextlib.closing(Lock.beside(answer, "directory")):
         answer.mkdir()
@@ -53,7 +53,7 @@ def test_a_lock_beside_what_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_file_goes_while_it_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The holder before has removed the file that was opened: whoever comes next opens another one."""
+    """If its previous holder has removed the lock's file after it was opened, another one is opened."""
     file, flock = tmp_path / ".answer.lock", fcntl.flock
 
     def late(descriptor: int, operation: int) -> None:
@@ -69,7 +69,7 @@ def test_a_lock_whose_file_goes_while_it_is_taken(tmp_path: Path, monkeypatch: p
 def test_a_file_system_without_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One may write there, and is told what is not looked after."""
+    """On a file system without locks, taking one only logs a warning."""
 
     def refuses(descriptor: int, operation: int) -> None:
         raise OSError(errno.EBADF, "Bad file descriptor")
@@ -80,7 +80,7 @@ def test_a_file_system_without_locks(
 
 
 def test_a_lock_that_nobody_has_any_more(tmp_path: Path) -> None:
-    """It is given up, as when what held it was dropped with an error; what was forked meanwhile gives nothing up."""
+    """A lock that is dropped without being closed is released, but not by a forked process that drops it."""
     lock: Lock | None = Lock.of(tmp_path)
     child = os.fork()
     if not child:
@@ -95,7 +95,7 @@ def test_a_lock_that_nobody_has_any_more(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_cannot_say_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk, for example: it is not held then."""
+    """A lock is released if its process cannot be noted in its file, as on a full disk."""
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")

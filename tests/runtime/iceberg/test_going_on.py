@@ -1,4 +1,4 @@
-"""Streams of tables of Iceberg with a checkpoint: started again, cut off, killed, and with another query."""
+"""Streams of tables of Iceberg with a checkpoint: restarts, crashes, kills, and changed queries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 
 
 def grow(home: Path, snapshots: int, random: Random) -> None:
-    """So many snapshots more, every third of which takes rows away, if there are such."""
+    """Adds snapshots to the table, every third of which deletes rows, if any match."""
     for number in range(snapshots):
         if number % 3 == 2:
             delete(home / "t", f"k <= {random.randint(1, 3)}")
@@ -42,7 +42,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_going_on(home: Path) -> None:
-    """A stream reads the snapshots that have come since, also where it is cut off at any operation."""
+    """A restarted stream reads the snapshots that were added since, also after a crash at any file operation."""
     stream = Stream(home, SUMS, max_files=1)
     whole = Counting()
     stream.run(whole)
@@ -56,7 +56,7 @@ def test_going_on(home: Path) -> None:
 
 @pytest.mark.slow
 def test_kills(home: Path) -> None:
-    """It is killed again and again, and each snapshot is in one batch, once."""
+    """A stream that is killed has each snapshot in one batch, once."""
     stream = Stream(home, SUMS)
     stream.run()
     grow(home, 4, Random(4))
@@ -64,7 +64,7 @@ def test_kills(home: Path) -> None:
 
 
 def test_a_changed_query(home: Path) -> None:
-    """Its state is built from the snapshot that was read, or refused where that is not there any more."""
+    """The state of a changed query is built from the snapshot that was read; it is an error if that has expired."""
     Stream(home, SUMS).run()
     grow(home, 2, Random(2))
     shutil.copytree(home / "checkpoint", home / "kept")
@@ -83,8 +83,8 @@ def test_a_changed_query(home: Path) -> None:
 
 
 def test_a_static_table_stays(home: Path) -> None:
-    """A table beside a stream is that of the snapshot at which the stream began, also after a restart; one of which
-    there was none then stays empty."""
+    """A static table beside a stream stays at the snapshot at which the stream began, also after a restart; a table
+    without one then stays empty."""
     create(home / "names", COLUMNS)
     text = """
     T = stream(iceberg, "t");
@@ -106,8 +106,8 @@ def test_a_static_table_stays(home: Path) -> None:
 
 
 def test_the_commands(home: Path) -> None:
-    """`mrql check` reads the type, `explain` says that deletions are trusted, `verify` tries the query, and what a
-    checkpoint shows is the snapshot."""
+    """`mrql check` finds the type, `explain` says that deletions are trusted, `verify` runs the query, and the snapshot
+    is in the output of `checkpoint show`."""
     Stream(home, SUMS).run()
     (home / "q.mrql").write_text(SUMS)
     query = [str(home / "q.mrql"), "--data", str(home)]
@@ -127,7 +127,8 @@ def test_the_commands(home: Path) -> None:
 
 @pytest.mark.spark
 def test_on_spark(home: Path, spark: SparkSession) -> None:
-    """A stream with a restart and a static table beside it; and the changes of a table for a view of a program."""
+    """On Spark, a stream beside a static table goes on after a restart, and `table_changes` has the rows that a table
+    gains and loses."""
     text = f"""
     T = stream(iceberg, "t");
     N = source(iceberg, "t", version({table_at(home / "t").snapshots()[0].snapshot_id}));

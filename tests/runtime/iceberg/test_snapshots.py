@@ -1,4 +1,4 @@
-"""Which tables of Iceberg are read, at which snapshots, and what is said where they are not."""
+"""Tables of Iceberg: at which snapshots they are read, and the errors where they are not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COLUMNS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 
 
 def grow(home: Path, *ks: int, name: str = "t") -> Table:
-    """A snapshot more, with a row for each key."""
+    """Adds a snapshot with a row for each key; returns the table."""
     append(home / name, [{"k": k, "v": k} for k in ks])
     return table_at(home / name)
 
@@ -72,8 +72,8 @@ def data_files(table: Table) -> list[str]:
 
 
 def test_a_table_as_it_was(home: Path) -> None:
-    """`version(n)` reads a snapshot; without, and as a stream of which all has come, it is the newest. Before the first
-    one there is no row."""
+    """`version(n)` reads a snapshot; without it, and for a stream that is read as a whole, the newest one is read. A
+    table without a snapshot is empty."""
     assert value_of(home, 'source(iceberg, "t");') == Bag()
     first = grow(home, 1).current_snapshot()
     grow(home, 2)
@@ -100,7 +100,7 @@ def test_a_table_as_it_was(home: Path) -> None:
     ],
 )
 def test_what_is_no_table(home: Path, source: str, message: str) -> None:
-    """Each has an error that says what it is."""
+    """A source that is no readable table has an error that says why."""
     grow(home, 1)
     with pytest.raises(UserError, match=message):
         value_of(home, f"count({source});")
@@ -108,7 +108,7 @@ def test_what_is_no_table(home: Path, source: str, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["a b%20c#", "ü*?[1]", "x=1", "s3:", "k=5"])
 def test_odd_paths(tmp_path: Path, name: str) -> None:
-    """A table may lie in a directory of any name, which says nothing of its columns."""
+    """A table may be in a directory of any name, which is not taken for a partition."""
     (tmp_path / name).mkdir()
     create(tmp_path / name / "t", COLUMNS)
     grow(tmp_path / name, 1)
@@ -116,8 +116,8 @@ def test_odd_paths(tmp_path: Path, name: str) -> None:
 
 
 def test_only_changes_are_read(home: Path) -> None:
-    """What only writes rows anew changes nothing; what comes and goes between two looks neither. A file that came, was
-    written anew and is there again counts once."""
+    """A compaction changes no rows, and rows that come and go between two looks are not read. A file that is added,
+    compacted and added again counts once."""
     grow(home, 1)
     followed = Followed.by(home, ROWS)
     assert followed.step() == 1
@@ -141,8 +141,8 @@ def test_only_changes_are_read(home: Path) -> None:
 
 
 def test_snapshots_that_do_not_hang_together(home: Path) -> None:
-    """After a rollback, and where a snapshot in between was expired, the files of the two are compared; what was
-    expired itself is an error."""
+    """After a rollback, or where a snapshot in between has expired, the files of two snapshots are compared; it is an
+    error if the snapshot that was read has expired."""
     first = grow(home, 1).current_snapshot()
     assert first is not None
     followed = Followed.by(home, ROWS)
@@ -164,12 +164,12 @@ def test_snapshots_that_do_not_hang_together(home: Path) -> None:
     assert gone.value.hint is not None
     assert gone.value.hint.startswith("start with a new --checkpoint, from the table as it is now")
     table, offset = followed.watched[0].table, followed.watched[0].offset  # type: ignore[union-attr]
-    with pytest.raises(UserError, match="was expired"):  # it may be in the meantime
+    with pytest.raises(UserError, match="was expired"):  # it may expire between the look and the reading
         table.changes(offset, table.latest(None, None))
 
 
 def test_some_snapshots_at_a_time(home: Path) -> None:
-    """As many as have so many files, and one at least."""
+    """A batch has as many snapshots as have the given number of files, and at least one."""
     grow(home, 9)
     followed = Followed.by(home, ROWS)
     followed.step()
@@ -179,7 +179,7 @@ def test_some_snapshots_at_a_time(home: Path) -> None:
 
 
 def test_another_table_in_its_place(home: Path) -> None:
-    """It is not taken for the one that was read."""
+    """Another table in the same place is an error."""
     grow(home, 1)
     followed = Followed.by(home, ROWS)
     followed.step()
@@ -191,7 +191,7 @@ def test_another_table_in_its_place(home: Path) -> None:
 
 
 def test_a_file_that_is_gone(home: Path) -> None:
-    """One whose rows came or went."""
+    """A file that is gone is an error if it has to be read, here for the deletion of its rows."""
     (file,) = data_files(grow(home, 1))
     followed = Followed.by(home, ROWS)
     followed.step()
@@ -201,7 +201,7 @@ def test_a_file_that_is_gone(home: Path) -> None:
         followed.step()
 
 
-# --- rows that are deleted in files -------------------------------------------------------------
+# --- rows that are deleted by delete files ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_file_that_is_gone(home: Path) -> None:
     ],
 )
 def test_deleted_rows_are_not_read_over(home: Path, said: dict[str, Any], kind: str) -> None:
-    """They are refused; the same stream goes on when the files were written anew."""
+    """Delete files are an error; once the files have been rewritten, the same stream goes on."""
     grow(home, 1, 2)
     followed = Followed.by(home, ROWS)
     followed.step()
@@ -240,7 +240,7 @@ def test_deleted_rows_are_not_read_over(home: Path, said: dict[str, Any], kind: 
 
 
 def test_columns_that_come(home: Path) -> None:
-    """A column that is newer than a file is missing there; a stream goes on with those that it began with."""
+    """A column that is newer than a file is null there; a stream keeps the columns that it began with."""
     first = grow(home, 1).current_snapshot()
     followed = Followed.by(home, ROWS)
     followed.step()
@@ -258,7 +258,8 @@ def test_columns_that_come(home: Path) -> None:
 
 
 def test_types_that_widen(tmp_path: Path) -> None:
-    """Files that are older than a wider type are read as of that."""
+    """Files that are older than a wider type are read as of the wider one; a stream keeps the type that it began
+    with."""
     create(tmp_path / "t", pa.schema([("i", pa.int32()), ("f", pa.float32()), ("l", pa.list_(pa.int32()))]))
     append(tmp_path / "t", [{"i": 1, "f": 0.5, "l": [1]}])
     followed = Followed.by(tmp_path, ROWS)
@@ -275,7 +276,7 @@ def test_types_that_widen(tmp_path: Path) -> None:
 
 
 def test_decimals(tmp_path: Path) -> None:
-    """They have all their digits, also where files are older than the digits that a column has by now."""
+    """Decimals have all their digits, also in files that are older than the precision that a column has by now."""
     first, most = Decimal("-0.05"), Decimal(10**38 - 1).scaleb(-10, EXACT)
     money, many = pa.decimal128(4, 2), pa.decimal128(38, 10)
     create(tmp_path / "t", pa.schema([("d", money), ("m", many)]))
@@ -321,8 +322,8 @@ def dropped_and_added(home: Path) -> None:
 def test_columns_that_are_called_otherwise(
     home: Path, change: Callable[[Path], None], of_file: str, of_stream: str
 ) -> None:
-    """What a name stood for in a file, or when it was read, it has to stand for still. Those that keep their names are
-    read."""
+    """It is an error if a name refers to another column than in a file, or than when the stream began; columns that
+    keep their names are read."""
     grow(home, 1)
     followed = Followed.by(home, ROWS)
     followed.step()
@@ -338,7 +339,7 @@ def test_columns_that_are_called_otherwise(
 
 
 def test_names_that_files_cannot_have(tmp_path: Path) -> None:
-    """Writers of Iceberg call them otherwise in a file of Parquet."""
+    """A column whose name Iceberg changes in Parquet files is an error; other columns are read."""
     create(tmp_path / "t", pa.schema([("k", pa.int64()), ("a b", pa.int64())]))
     append(tmp_path / "t", [{"k": 1, "a b": 2}])
     with pytest.raises(UserError, match="`a b` is called `a_x20b`"):
@@ -347,7 +348,8 @@ def test_names_that_files_cannot_have(tmp_path: Path) -> None:
 
 
 def test_files_that_were_there_before(home: Path) -> None:
-    """They have no ids: the table says what their names stand for."""
+    """Files that were added to a table have no ids of columns: the table's name mapping says which columns they
+    have."""
     pq.write_table(pa.table({"v": [1], "k": [5]}), home / "f.parquet")
     table_at(home / "t").add_files([str(home / "f.parquet")])
     assert keys(home) == Bag([5])
@@ -365,7 +367,7 @@ def test_files_that_were_there_before(home: Path) -> None:
 
 
 def test_values_that_are_in_no_file(home: Path) -> None:
-    """Those of a partition, and those that a column has by default, are not taken for missing."""
+    """A value that is only in the partition, or is the default of a column, is an error, and not taken for missing."""
     with table_at(home / "t").update_spec() as spec:
         spec.add_identity("k")
     (file,) = data_files(grow(home, 1))
@@ -386,7 +388,8 @@ def test_values_that_are_in_no_file(home: Path) -> None:
 
 
 def test_directories_say_nothing(home: Path) -> None:
-    """A missing value lies in `k=null`, and is missing: columns are in the files."""
+    """The name of a directory is no value: a missing value in `k=null` is missing. The directories of a table cannot be
+    read as plain files."""
     with table_at(home / "t").update_spec() as spec:
         spec.add_identity("k")
     append(home / "t", [{"k": None, "v": 1}, {"k": 2, "v": 2}])
@@ -399,7 +402,7 @@ def test_directories_say_nothing(home: Path) -> None:
 
 
 def test_a_file_that_is_there_twice(home: Path) -> None:
-    """Its rows count twice for others, and it is refused."""
+    """A file that is in a table twice is an error, as others count its rows twice."""
     (file,) = data_files(grow(home, 1))
     add_file(table_at(home / "t"), Path(file))
     with pytest.raises(UserError, match=r"t has the file .*parquet twice \(snapshot"):
@@ -407,7 +410,7 @@ def test_a_file_that_is_there_twice(home: Path) -> None:
 
 
 def test_files_of_other_formats(home: Path) -> None:
-    """They are refused, and so are those that are not on this machine."""
+    """Files of other formats than Parquet are an error, and so are files that are not on this machine."""
     (file,) = data_files(grow(home, 1))
     Path(file).write_text("x")
     with pytest.raises(UserError, match="is not a Parquet file"):
@@ -429,7 +432,7 @@ def test_files_of_other_formats(home: Path) -> None:
 
 
 def test_the_first_format(tmp_path: Path) -> None:
-    """Its snapshots have no numbers, and it may have no id."""
+    """Tables of format version 1 are read: their snapshots have no numbers, and the table may have no id."""
     create(tmp_path / "t", COLUMNS, {"format-version": "1"})
     grow(tmp_path, 1)
     followed = Followed.by(tmp_path, ROWS)
@@ -447,8 +450,8 @@ def test_the_first_format(tmp_path: Path) -> None:
 
 
 def test_the_newest_file_of_metadata(home: Path) -> None:
-    """The one that `version-hint.text` names or a later one; without that the one of the greatest number, of which
-    there is one."""
+    """The newest metadata file is the one that `version-hint.text` names, or a later one; without that, the only one
+    with the greatest number."""
     files = home / "t" / "metadata"
     for number in range(3):
         newest = Path(grow(home, number).metadata_location)
@@ -456,7 +459,7 @@ def test_the_newest_file_of_metadata(home: Path) -> None:
     assert keys(home) == Bag([0, 1, 2])
     for hint in ("9\n", "v9", "v10.metadata.json"):
         (files / "version-hint.text").write_text(hint)
-        assert keys(home) == Bag([0, 1, 2])  # a writer would find the tenth, too
+        assert keys(home) == Bag([0, 1, 2])  # the later file `v10` is found, too
     (files / "v10.metadata.json").unlink()
     (files / "version-hint.text").write_text("9")
     assert keys(home) == Bag([0, 1])
@@ -471,7 +474,7 @@ def test_the_newest_file_of_metadata(home: Path) -> None:
 
 
 def test_metadata_that_are_written_just_now(home: Path) -> None:
-    """The table is what it was before; after a while they are damaged."""
+    """A metadata file that was just written in part is ignored; after a while it is an error."""
     grow(home, 1)
     half = home / "t" / "metadata" / "00009-x.metadata.json"
     half.write_text('{"format-version": 2, "ta')

@@ -1,4 +1,4 @@
-"""Tables of Iceberg that are read, and followed snapshot by snapshot."""
+"""Streams that follow tables of Iceberg, snapshot by snapshot."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def follow_a_history(home: Path, data: st.DataObject, spark: SparkSession | None
 @settings(max_examples=12, deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_a_history(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Appends, deletions, overwrites of some rows and of partitions, columns that are added, compactions, rollbacks;
-    with odd values."""
+    """A stream follows any history of appends, deletions, overwrites of some rows and of partitions, added columns,
+    compactions and rollbacks, with odd values."""
     follow_a_history(tmp_path_factory.mktemp("home"), data)
 
 

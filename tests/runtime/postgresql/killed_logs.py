@@ -1,4 +1,5 @@
-"""Streams of the log of a table of PostgreSQL that are killed, and servers that are, while a stream follows them."""
+"""Streams of the log of a table of PostgreSQL that are killed, and servers that are killed while a stream follows
+them."""
 
 from __future__ import annotations
 
@@ -39,8 +40,11 @@ def log_survives(
     steps: int = 60,
     engine: str = "reference",
 ) -> int:
-    """Kills a stream of the log of a table at random moments, about so often, and returns how often. The table is
-    written to in between; the answer is then that of SQL, here and in a table that the stream keeps there."""
+    """Kills a stream of the log of a table at random moments, about `kills` times, and returns the number of kills.
+
+    In between, the table is changed; then the answer must be that of SQL, here and in a table that the stream writes
+    to.
+    """
     stream = begun(server, table, home, random, steps, engine)
     killed = rounds = 0
     while killed < kills and rounds < MOST_ROUNDS:
@@ -52,28 +56,29 @@ def log_survives(
 
 
 def begun(server: Server, table: str, home: Path, random: Random, steps: int, engine: str = "reference") -> Stream:
-    """A stream that has read what a table was at first, and keeps its answer beside it; its batches are small."""
+    """A stream with small batches that has read the initial rows of a table, and also writes its answer to another
+    table."""
     make_table(server, table)
     change(server, table, random, steps)
     stream = Stream(home, text_of(server, table), engine)
     stream.address, stream.max_rows = server.address(f"{table}_kept"), 30
-    assert stream.job.query is not None  # the query is written
+    assert stream.job.query is not None  # this writes the query file
     KilledStream(random, 0, stream).until_done(0)
     return stream
 
 
 def change(server: Server, table: str, random: Random, steps: int) -> None:
-    """Statements of several transactions, all of which have ended then."""
+    """Executes statements of several transactions, all of which have ended when it returns."""
     with closing(TableHistory(server, table, random)) as history:
         for _ in range(steps):
             history.step()
         history.settle()
-    with server.connect() as connection:  # there is something to read, whatever else was rolled back
+    with server.connect() as connection:  # something to read, even if all else was rolled back
         connection.execute(f"INSERT INTO {table} (k, who, what, price) VALUES (1, 9, 'a', 1.5)".encode())
 
 
 def assert_answers(server: Server, table: str, stream: Stream) -> None:
-    """The last answer is that over the table as it is, and nothing is left aside."""
+    """Asserts that the last answer is that over the table as it is, and that no hidden or temporary files are left."""
     last = stream.answers()[max(stream.answers())]
     query = f"SELECT what, count(*), sum(price), max(k) FROM {table} GROUP BY what"
     with server.connect() as connection:
@@ -89,7 +94,7 @@ def assert_answers(server: Server, table: str, stream: Stream) -> None:
 
 @attrs.define
 class FollowingStream(KilledStream):
-    """`mrql stream` that goes on until it is told to stop."""
+    """A process of `mrql stream` that runs until it is told to stop."""
 
     def command(self) -> list[str]:
         return [part for part in KilledStream.command(self) if part != "--once"] + ["--interval", "0.05"]
@@ -98,8 +103,11 @@ class FollowingStream(KilledStream):
 def server_survives(
     server: Server, table: str, home: Path, random: Random, *, crashes: int, delay: float, steps: int = 40
 ) -> int:
-    """Kills the server while a stream follows the log of one of its tables and keeps another one there; returns in how
-    many of the cases the stream had to be started again. Each transaction is counted once."""
+    """Kills the server while a stream follows the log of one of its tables and writes to another one; returns how often
+    the stream had ended because of that.
+
+    Each transaction must count once.
+    """
     stream = begun(server, table, home, random, steps)
     lost = 0
     for _ in range(crashes):
@@ -122,7 +130,7 @@ def server_survives(
 
 
 def _ended(process: subprocess.Popen[str], following: FollowingStream) -> bool:
-    """Whether a stream has ended since it lost the server, and has said so; one that goes on is stopped."""
+    """Whether a stream has ended with an error since it lost the server; one that still runs is stopped."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(2)
     process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Addresses as libpq has them, with parameters of ours."""
+"""Addresses as libpq has them, with additional parameters of mrql."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from mrql.runtime.postgresql.address import apart_from, parse_address
     ],
 )
 def test_parts_that_are_missing(address: str, known: dict[str, str], shown: str) -> None:
-    """What is not said the environment says; nothing of ours reaches libpq, and no password is shown."""
+    """Missing parts of an address are left to the environment; libpq gets no parameters of mrql, and no password is
+    shown."""
     found = parse_address(address)
     assert conninfo_to_dict(found.conninfo) == known
     assert found.shown == shown

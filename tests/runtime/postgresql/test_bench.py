@@ -1,4 +1,4 @@
-"""`bench.cdc` on a small scale: the stream follows tables that are written to, and ends with the answer of SQL."""
+"""`bench.cdc` on a small scale: its stream follows tables that are written to, and ends with the answer of SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream of the log of a table, with a real server."""
+"""Streams of the log of a table, with a real server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ from tests.support.table_history import ROW, TableHistory, make_table
 
 @pytest.fixture
 def table(postgresql: Server) -> Iterator[str]:
-    """The name of a table of the test's own, whose slots and publications go with it."""
+    """The name of a table for the test; at the end the table is dropped, with all slots and publications of the
+    server."""
     name = f"log_{secrets.token_hex(4)}"
     yield name
     clear(postgresql, name)
@@ -67,7 +68,7 @@ def spec(server: Server, table: str, checkpoint: Path | None, row: str = ROW, **
 
 
 class Reader:
-    """Reads a log batch by batch, and holds what there is by it; it may be killed before a batch is committed."""
+    """Reads a log batch by batch, and holds the resulting rows; it may be killed before a batch is committed."""
 
     def __init__(self, of: SourceSpec) -> None:
         self.spec = of
@@ -76,7 +77,7 @@ class Reader:
         self.held = ZSet()
 
     def batch(self, most: int | None = None, *, is_lost: bool = False) -> bool:
-        """Whether there was a batch. One that is lost was read, and is not committed."""
+        """Reads a batch, and returns whether there was one. A batch that `is_lost` is read, but not committed."""
         end = self.log.latest(self.offset, most)
         if end == self.offset:
             return False
@@ -97,8 +98,8 @@ class Reader:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_histories(postgresql: Server, table: str, tmp_path: Path, seed: int) -> None:
-    """Transactions that run beside each other, with savepoints and rollbacks: after each batch the rows are those after
-    one of the commits, in their order; after all of them those of the table. A process that dies reads again."""
+    """With concurrent transactions, savepoints and rollbacks, the rows after each batch are those after one of the
+    commits, in their order, and in the end those of the table. A process that dies reads again."""
     read_history(postgresql, table, tmp_path, Random(seed), 50)
 
 
@@ -107,7 +108,7 @@ def read_history(server: Server, table: str, checkpoint: Path, random: Random, s
     with closing(TableHistory(server, table, random)) as history:
         for _ in range(20):
             history.step()
-        history.settle()  # a snapshot waits for open transactions
+        history.settle()  # taking a snapshot waits for open transactions
         history.states = history.states[-1:]
         with closing(Reader(spec(server, table, checkpoint))) as reader:
             reader.batch(is_lost=random.random() < 0.5)
@@ -133,7 +134,7 @@ def slots(server: Server) -> list[str]:
 
 
 def test_a_snapshot_of_a_table_that_is_written_to(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """Each transaction is in the snapshot or in the log, and in one of them."""
+    """Each transaction during the initial snapshot is either in the snapshot or in the log."""
     make_table(postgresql, table, columns="k int, who int")
     stop = threading.Event()
 
@@ -173,7 +174,8 @@ def test_a_snapshot_of_a_table_that_is_written_to(postgresql: Server, table: str
 
 
 def test_tables_of_one_database(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """A transaction that changes two tables is in one batch of both, also the first one, and where one has its fill."""
+    """A transaction that changes two tables is in one batch of both, also in the first batch, and if the limit of one
+    is reached."""
     for name in (table, f"{table}_2"):
         make_table(postgresql, name, columns="k int")
     stop = threading.Event()
@@ -219,7 +221,7 @@ ODD = "%s\"';é 1a"
 
 
 def test_odd_names(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """Of schemas, tables and columns; a table without rows begins with none, and a column need not be read."""
+    """Schemas, tables and columns may have odd names; a table may be empty at first, and a column need not be read."""
     schema, column = f"{ODD}{table}"[:60], f'"{ODD}x"'.replace('"', '""')[1:-1]
     named = f'"{schema.replace(chr(34), chr(34) * 2)}"'
     with postgresql.connect() as connection:
@@ -239,7 +241,8 @@ def test_odd_names(postgresql: Server, table: str, tmp_path: Path) -> None:
 
 
 def test_a_partitioned_table(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """Rows of all partitions, also those that move; partitions that come or go are refused, by name of the table."""
+    """The rows of all partitions are read, also if they move; a truncated partition and a change of the partitions are
+    errors."""
     make_table(postgresql, table, columns="k int, what text", more="PARTITION BY LIST (k)")
     with postgresql.connect() as connection:
         for n in range(3):
@@ -254,7 +257,7 @@ def test_a_partitioned_table(postgresql: Server, table: str, tmp_path: Path) -> 
             connection.execute(f"DELETE FROM {table} WHERE k = 0".encode())
             reader.batch()
             assert sorted((r["k"], r["what"]) for r in reader.held.bag()) == [(1, "a"), (2, "b")]
-            connection.execute(f"TRUNCATE {table}_0".encode())  # a trigger of the table does not run, and rows stay
+            connection.execute(f"TRUNCATE {table}_0".encode())  # no trigger of the table runs, and the rows stay
             with pytest.raises(UserError, match=f"the table {table} was truncated.*, 2 of them"):
                 reader.batch()
             connection.execute(f"ALTER TABLE {table} DETACH PARTITION {table}_1".encode())
@@ -263,7 +266,7 @@ def test_a_partitioned_table(postgresql: Server, table: str, tmp_path: Path) -> 
 
 
 def test_a_truncated_table(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """What rows went is not in the log: only of a table without rows."""
+    """Truncating a table is an error, as the log does not have its rows, unless it has none."""
     with postgresql.connect() as connection:
         connection.execute(f"CREATE TABLE {table} (k int)".encode())
         connection.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL".encode())
@@ -279,8 +282,8 @@ def test_a_truncated_table(postgresql: Server, table: str, tmp_path: Path) -> No
 
 
 def test_transactions_without_rows(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """As many of them as a batch has changes are passed over, and what comes behind them is read: a table without rows
-    that is truncated is in the log, and nothing comes or goes by it."""
+    """Transactions without rows are passed over, even if they are as many as a batch has changes, and what follows is
+    read: the truncation of an empty table is in the log, but changes no rows."""
     with postgresql.connect() as connection:
         connection.execute(f"CREATE TABLE {table} (k int)".encode())
         connection.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL".encode())
@@ -308,11 +311,11 @@ CHANGED = {
     "ALTER PUBLICATION mrql_{t} DROP TABLE {t}; ALTER PUBLICATION mrql_{t} ADD TABLE {t}": "publication was changed",
     "DROP PUBLICATION mrql_{t}": "there is no publication mrql_{t}",
 }
-"""What is done to a table while its log is read, and what is said of it."""
+"""Statements that change a table while its log is read, and the error that follows."""
 
 
 def test_what_the_log_does_not_say(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """A column that is not read may come and go; whatever else changes the rows without the log is refused."""
+    """A column that is not read may come and go; any other change of the rows that is not in the log is an error."""
     for number, (change, said) in enumerate(CHANGED.items()):
         with postgresql.connect() as connection:
             connection.execute(f"CREATE TABLE {table} (a bigint, b int)".encode())
@@ -336,7 +339,7 @@ def test_what_the_log_does_not_say(postgresql: Server, table: str, tmp_path: Pat
 
 
 def test_what_is_done_to_the_slot(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """A slot that is gone, or further than the stream is, has lost changes. It is said which."""
+    """A slot that is gone, or is ahead of the stream, has lost changes: the error says which."""
     make_table(postgresql, table, columns="k int")
     with postgresql.connect() as connection, closing(Reader(spec(postgresql, table, tmp_path, "<k: int>"))) as reader:
         reader.batch()
@@ -358,7 +361,7 @@ def test_what_is_done_to_the_slot(postgresql: Server, table: str, tmp_path: Path
 def test_another_password_and_another_way_to_the_server(
     postgresql: Server, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A stream goes on after a password was changed, or the server is called otherwise, with the slot that is there."""
+    """A stream goes on with its slot after the password or the name of the server in the address has changed."""
     make_table(postgresql, table, columns="k int, s text")
     text = (
         f't = stream(postgresql_cdc, "{postgresql.address(table)}"); select (x.s, count(x)) from x in t group by x.s;'
@@ -393,7 +396,7 @@ def test_another_password_and_another_way_to_the_server(
 
 
 def test_a_server_that_has_no_such_slot(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """Where an address leads to another server, that is an error, and no stream from its beginning."""
+    """An address that leads to a server without the slot is an error, and does not start the stream anew."""
     make_table(postgresql, table, columns="k int, s text")
     text = (
         f't = stream(postgresql_cdc, "{postgresql.address(table)}"); select (x.s, count(x)) from x in t group by x.s;'
@@ -415,8 +418,8 @@ def test_a_checkpoint_whose_states_are_known_by_a_whole_address(
     capsys: pytest.CaptureFixture[str],
     secret: bool,
 ) -> None:
-    """As those of earlier versions are: it goes on with the address that it was written with, and from then on with
-    another one; at once with another one where there was no password in the first."""
+    """A checkpoint whose states are identified by the whole address, as in earlier versions, goes on with that address,
+    and from then on with another one; at once with another one if the first had no password."""
     make_table(postgresql, table, columns="k int, s text")
     text = (
         f't = stream(postgresql_cdc, "{postgresql.address(table)}"); select (x.s, count(x)) from x in t group by x.s;'
@@ -438,8 +441,8 @@ def test_a_checkpoint_whose_states_are_known_by_a_whole_address(
 
 
 def test_a_table_that_is_polled_at_another_server(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """Nothing says that its rows are those that were read: it is another stream, read from its start; and no state of
-    the one before is taken for its own."""
+    """A polled table at another server is another stream, which is read from its start and takes no state of the one
+    before."""
     make_table(postgresql, table, columns="k int, s text")
     address = f"{postgresql.address(table)}&column=k".replace(f":{PASSWORD}@", "@")
     row = "type(<k: int, s: string>)"
@@ -456,7 +459,8 @@ def test_a_table_that_is_polled_at_another_server(postgresql: Server, table: str
 def test_a_log_that_has_nothing_of_the_table(
     postgresql: Server, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server need not keep it: after so much of it there is a batch without rows."""
+    """A log without changes of the table advances by a batch without rows after a limit, so that the server can drop
+    it."""
     monkeypatch.setattr(change_log, "UNREAD_BYTES", 4096)
     make_table(postgresql, table, columns="k int")
     with postgresql.connect() as connection, closing(Reader(spec(postgresql, table, tmp_path, "<k: int>"))) as reader:
@@ -470,7 +474,8 @@ def test_a_log_that_has_nothing_of_the_table(
 
 
 def test_a_connection_that_was_lost(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """A slot of a stream with a checkpoint is still there after the server was started again."""
+    """After a restart of the server, the slot of a stream with a checkpoint is still there; a stream without one
+    ends."""
     make_table(postgresql, table, columns="k int")
     with (
         closing(Reader(spec(postgresql, table, tmp_path, "<k: int>"))) as reader,
@@ -494,21 +499,22 @@ def test_a_connection_that_was_lost(postgresql: Server, table: str, tmp_path: Pa
 
 @pytest.mark.slow
 def test_kills(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """The table is written to and the stream is killed, in turn."""
+    """A stream that is killed, while the table is changed in between, has the right answers and one slot."""
     assert log_survives(postgresql, table, tmp_path, Random(7), kills=4, delay=0.3) == 4
     assert len(slots(postgresql)) == 1
 
 
 @pytest.mark.slow
 def test_a_server_that_is_killed(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """While a stream follows it: what was committed there is counted once, and the slot is still there."""
+    """When the server is killed while a stream follows it, committed transactions count once, and the slot is still
+    there."""
     server_survives(postgresql, table, tmp_path, Random(9), crashes=2, delay=0.3)
     assert len(slots(postgresql)) == 1
 
 
 @pytest.mark.spark
 def test_bytes(postgresql: Server, table: str, tmp_path: Path, spark: SparkSession) -> None:
-    """They come from a table and its log, and go to another one, inside nested values as base64."""
+    """Bytes are read from a table and from its log, and written to another table; inside nested values as base64."""
     make_table(postgresql, table, columns="id int, raw bytea")
 
     def add(values: str) -> None:
@@ -542,7 +548,7 @@ def test_bytes(postgresql: Server, table: str, tmp_path: Path, spark: SparkSessi
 
 @pytest.mark.spark
 def test_a_stream_on_spark(postgresql: Server, table: str, tmp_path: Path, spark: SparkSession) -> None:
-    """The same rows, of all types, after each batch and a restart."""
+    """A stream on Spark has the same rows as the reference engine, of all types, after batches and restarts."""
     make_table(postgresql, table)
     source = f'stream(postgresql_cdc, "{postgresql.address(table)}", type({ROW}))'
     keys = ", ".join(f"{name}: x.{name}" for name in ("k", "what", "price", "more"))
@@ -565,8 +571,8 @@ def test_a_stream_on_spark(postgresql: Server, table: str, tmp_path: Path, spark
 
 
 def test_the_commands(postgresql: Server, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`run` reads the table, and needs no slot; `explain` needs no server, and says that deletions are trusted;
-    `checkpoint` shows the slot, and drops it."""
+    """`run` reads the table without a slot, `explain` says that deletions are trusted, and `checkpoint` shows the slot
+    and drops it."""
     make_table(postgresql, table)
     with closing(TableHistory(postgresql, table, Random(5))) as history:
         for _ in range(30):
@@ -622,7 +628,7 @@ def command(*words: str) -> Result:
 def test_tables_that_cannot_be_followed(
     postgresql: Server, table: str, tmp_path: Path, made: str, row: str, said: str, hint: str | None
 ) -> None:
-    """It is said before there is a slot."""
+    """A table that cannot be followed is an error before a slot is made."""
     with postgresql.connect() as connection:
         connection.execute(made.format(t=table).encode())
     with closing(Reader(spec(postgresql, table, tmp_path, row))) as reader, pytest.raises(UserError) as caught:
@@ -647,7 +653,7 @@ def test_a_server_that_logs_no_rows(postgresql: Server, table: str, tmp_path: Pa
 
 
 def test_who_may_not_read_the_log(postgresql: Server, table: str, tmp_path: Path) -> None:
-    """A user without the right; one that may not make the publication; no room for a slot."""
+    """It is an error if the user may not read the log, may not make the publication, or if no slot is free."""
     make_table(postgresql, table, columns="k int")
     with postgresql.connect() as connection:
         connection.execute("DROP ROLE IF EXISTS bo")

@@ -1,4 +1,4 @@
-"""The messages of the log, byte by byte, as the server has written them."""
+"""The messages of the log, parsed from the bytes that the server writes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_message(data: bytes, expected: Message | None) -> None:
     [b"", b"Z", b"B\0", b"I" + ID + b"O\0\x01" + T7, b"I" + ID + b"N\0\x02" + T7, TABLE[:20], b"D" + ID + b"O\0\1x"],
 )
 def test_what_is_no_message(data: bytes) -> None:
-    """A version of the protocol that is not known ends the stream, and is not passed over."""
+    """A message that is not of the protocol is an error, and not ignored."""
     with pytest.raises(EngineError, match="none of pgoutput's"):
         parse_message(data)
 

@@ -1,4 +1,4 @@
-"""Texts of PostgreSQL as values, in files."""
+"""Texts of PostgreSQL that are converted to values and written to files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def shape(t: Type, source: str) -> TableShape:
 
 @pytest.mark.parametrize(("t", "source", "text", "expected"), VALUES)
 def test_a_value(tmp_path: Path, t: str, source: str, text: str, expected: Any) -> None:
-    """As a change of the log, and as COPY sends it; a missing one is missing."""
+    """A value is the same from a change in the log and from COPY, with its weight; a missing one is null."""
     row = parse_type(f"<x: {t}>")
     logged = RowsWriter(shape(parse_type(t), source), tmp_path / "logged", -1)
     copied = RowsWriter(shape(parse_type(t), source), tmp_path / "copied", 1)
@@ -81,7 +81,7 @@ def test_a_value(tmp_path: Path, t: str, source: str, text: str, expected: Any) 
     ],
 )
 def test_what_is_no_value(tmp_path: Path, t: str, source: str, text: str) -> None:
-    """The first one is named, with its column."""
+    """A text that is no value of its type is an error that names its column."""
     writer = RowsWriter(shape(parse_type(t), source), tmp_path / "rows", 1)
     writer.add((None,))
     writer.add((text,))

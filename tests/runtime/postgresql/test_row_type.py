@@ -1,4 +1,4 @@
-"""Types of rows as the catalog of a database has them."""
+"""Types of rows that are found in the catalog of a database."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from tests.support.postgresql import Server
 
 @pytest.fixture
 def table(postgresql: Server) -> Iterator[str]:
-    """The name of a table of the test's own, whose slots and publications go with it."""
+    """The name of a table for the test; at the end the table is dropped, with all slots and publications of the
+    server."""
     name = f"row_{secrets.token_hex(4)}"
     yield name
     clear(postgresql, name)
 
 
 def catalogued(server: Server, table: str) -> None:
-    """A table with columns of all kinds, the first of which grows."""
+    """Makes a table with columns of all kinds, the first of which grows."""
     columns = (
         "id bigserial, n int, s smallint, r real, x double precision, price numeric(10, 2), b boolean, t text,"
         " v varchar(9), c char(3), u uuid, raw bytea, d date, at timestamp, z timestamptz, clock time, j json,"
@@ -52,7 +53,7 @@ CATALOGUED = (
 
 @pytest.mark.parametrize("kind", ["postgresql", "postgresql_cdc"])
 def test_types_of_the_catalog(tmp_path: Path, postgresql: Server, table: str, kind: str) -> None:
-    """Where the query does not say it, the type of the rows is that of the table, and stays so over restarts."""
+    """Without a type in the query, the type of the rows is that of the table, and stays so over restarts."""
     catalogued(postgresql, table)
     address = postgresql.address(table) + ("&column=id" if kind == "postgresql" else "")
     text = f'o = stream({kind}, "{address}"); select (x.id, x.n, x.mood, hex(x.raw), x.c, x.clock) from x in o;'
@@ -82,7 +83,7 @@ def test_types_of_the_catalog(tmp_path: Path, postgresql: Server, table: str, ki
 
 @pytest.mark.parametrize("kind", ["postgresql", "postgresql_cdc"])
 def test_tables_that_have_none(postgresql: Server, table: str, kind: str) -> None:
-    """Of a column that is read, or that are not there."""
+    """A table without a column of a known type, or one that does not exist, has no type of rows: this is an error."""
     column = "&column=x" if kind == "postgresql" else ""
 
     def said(name: str) -> str:

@@ -54,7 +54,7 @@ from (x, y) in edges group by x;
 
 @pytest.fixture
 def table(postgresql: Server) -> Iterator[str]:
-    """The name of a table of the test's own."""
+    """The name of a table for the test, which is dropped at the end."""
     name = f"t{secrets.token_hex(4)}"
     yield name
     with postgresql.connect() as connection:
@@ -74,7 +74,7 @@ def bag(rows: list[tuple[object, ...]]) -> Bag:
 
 @pytest.mark.parametrize("text", [GROUPS, PAIRS])
 def test_the_table_is_the_answer(home: Path, postgresql: Server, table: str, text: str) -> None:
-    """After all batches the table holds what a query from scratch gives; of equal rows as many."""
+    """After all batches the table holds the answer from scratch, with each row as many times as the answer."""
     stream = Stream(home, text, address=postgresql.address(table))
     stream.run()
     assert bag(postgresql.rows(table)) == batch_answer(stream)
@@ -82,7 +82,7 @@ def test_the_table_is_the_answer(home: Path, postgresql: Server, table: str, tex
 
 @pytest.mark.spark
 def test_the_table_is_the_answer_on_spark(home: Path, postgresql: Server, table: str, spark: SparkSession) -> None:
-    """The same rows from Spark, nested values among them, and after a restart."""
+    """The table has the same rows from Spark, also nested values, and after a restart."""
     on_spark = Stream(home, NESTED, "spark", spark=spark, address=postgresql.address(table), max_files=None)
     on_spark.run()
     write(home / "edges" / "later.csv", "1,100\n77,1\n", 100)
@@ -110,7 +110,7 @@ AMOUNTS = f"""1,{LARGEST},{"9" * 38}
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_decimals(request: pytest.FixtureRequest, tmp_path: Path, postgresql: Server, table: str, engine: str) -> None:
-    """All digits, on both sides of 0, and none: they come, are read back as they were, and go again by their values."""
+    """Decimals with any digits, or null, are written, read back, and deleted by their values."""
     write(tmp_path / "amounts" / "0.csv", AMOUNTS, 0)
     spark = request.getfixturevalue("spark") if engine == "spark" else None
     stream = Stream(tmp_path, DECIMALS, engine, spark=spark, address=postgresql.address(table))
@@ -128,12 +128,12 @@ def test_decimals(request: pytest.FixtureRequest, tmp_path: Path, postgresql: Se
     assert postgresql.rows(table) == [(6, Decimal("-0.5"), None)]
 
 
-# --- going on -----------------------------------------------------------------------------------
+# --- restarts and crashes -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("moment", [Moment.BEFORE, Moment.HALF, Moment.AFTER])
 def test_a_crash_at_any_operation_on_files(tmp_path: Path, postgresql: Server, table: str, moment: Moment) -> None:
-    """Whatever is cut off, the same command brings the table and the directory to where they would be."""
+    """After a crash at a file operation, the same command completes the table and the directory."""
     fill(tmp_path, 3, Random(7))
     stream = Stream(tmp_path, PAIRS, address=postgresql.address(table, replace="true"))
     whole = Counting()
@@ -152,7 +152,8 @@ def test_a_crash_at_any_operation_on_files(tmp_path: Path, postgresql: Server, t
 def test_a_crash_at_the_commit_of_the_database(
     home: Path, postgresql: Server, table: str, is_late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the commit of the checkpoint and that of the table, and right after that."""
+    """A crash between the commits of the checkpoint and of the table, or right after the latter, loses and repeats no
+    batch."""
     stream, commits = Stream(home, PAIRS, address=postgresql.address(table)), 0
     commit = TableSink.committed
 
@@ -176,7 +177,7 @@ def test_a_crash_at_the_commit_of_the_database(
 
 
 def record(server: Server, table: str) -> tuple[str, int]:
-    """What is noted of a table."""
+    """The stream and the last batch that are recorded for a table."""
     with server.connect() as connection:
         found = connection.execute("SELECT stream, batch FROM mrql_streams WHERE table_name = %s", [table]).fetchone()
     assert found is not None
@@ -184,7 +185,7 @@ def record(server: Server, table: str) -> tuple[str, int]:
 
 
 def test_a_changed_query(home: Path, postgresql: Server, table: str) -> None:
-    """Its answer replaces what is in the table, at once and also where nothing is new."""
+    """The answer of a changed query replaces the rows of the table, at once, even if no rows are new."""
     stream = Stream(home, PAIRS, address=postgresql.address(table))
     stream.run()
     changed = Stream(home, PAIRS.replace("y mod 2", "y mod 3"), address=stream.address)
@@ -203,7 +204,7 @@ def test_a_changed_query(home: Path, postgresql: Server, table: str) -> None:
 
 
 def test_a_table_that_is_named_later(home: Path, postgresql: Server, table: str) -> None:
-    """It gets the answer at once."""
+    """A table that is named only in a later run gets the answer at once."""
     Stream(home, PAIRS).run()
     later = Stream(home, PAIRS, address=postgresql.address(table))
     later.run()
@@ -211,7 +212,7 @@ def test_a_table_that_is_named_later(home: Path, postgresql: Server, table: str)
 
 
 def test_a_table_of_a_schema(home: Path, postgresql: Server) -> None:
-    """The stream's number is noted in the schema of the table."""
+    """The stream of a table is recorded in the schema of that table."""
     with postgresql.connect() as connection:
         connection.execute('CREATE SCHEMA "Kept"')
     stream = Stream(home, PAIRS, address=postgresql.address("Kept.t"))
@@ -223,7 +224,7 @@ def test_a_table_of_a_schema(home: Path, postgresql: Server) -> None:
 def test_a_connection_that_was_closed_between_batches(
     home: Path, postgresql: Server, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is made anew, as when the server was started again."""
+    """A connection that was closed between two batches is made anew, as after a restart of the server."""
     stream = Stream(home, PAIRS, address=postgresql.address(table))
     commit = TableSink.committed
 
@@ -260,7 +261,7 @@ def test_a_connection_that_was_closed_between_batches(
 def test_deletions(
     tmp_path: Path, postgresql: Server, table: str, there: str, gone: list[Value], left: int | None
 ) -> None:
-    """As many rows as are said; those that were added up in another order stand in for one another."""
+    """As many rows are deleted as the changes say; numbers that differ only by rounding match each other."""
     t = parse_type("{(long, double)}")
     ReferenceRows(Bag(gone), changes_of(t)).write(Output(t, True, COPY), tmp_path, DurableFiles())
     address = parse_address(postgresql.address(table))
@@ -277,12 +278,12 @@ def test_deletions(
 
 
 ODD = "%s$\"'\\{}:()é 1aB%"
-"""What means something in SQL, in its placeholders, in connection strings, or in the texts of queries."""
+"""Characters with a meaning in SQL, in its placeholders, in connection strings, or in the text of queries."""
 
 
 @pytest.mark.parametrize("number", range(12))
 def test_names_of_all_kinds(tmp_path: Path, postgresql: Server, number: int) -> None:
-    """A schema, a table and columns may be called anything, for what is written and for what is read."""
+    """A schema, a table and columns may have any names, for writing and for reading."""
     random = Random(number)
     first = [["100%", "50%s", '"', "%(start)s"], ["a%%b", "%", "x'y", "{}"]]
     drawn = ["".join(random.choice(ODD) for _ in range(random.randint(1, 8))) + str(i) for i in range(4)]
@@ -315,7 +316,7 @@ def test_names_of_all_kinds(tmp_path: Path, postgresql: Server, number: int) -> 
 
 @attrs.frozen
 class Fixed:
-    """An answer that is there."""
+    """An answer with given rows and changes."""
 
     whole: Bag
     changed: Bag
@@ -332,7 +333,7 @@ class Fixed:
 
 
 def command(home: Path, address: str, *more: str, text: str = PAIRS) -> Result:
-    """The command, as it is typed."""
+    """Runs `mrql stream` over a query with one output."""
     (home / "q.mrql").write_text(text)
     options = ["--data", str(home), "--engine", "reference", "--once", "--output", address, *more]
     return CliRunner().invoke(main, ["stream", str(home / "q.mrql"), *options])
@@ -343,7 +344,7 @@ def failed(result: Result) -> tuple[int, str]:
 
 
 def test_addresses_that_cannot_be_used(home: Path, postgresql: Server, table: str) -> None:
-    """One message each, with the exit code of what is wrong."""
+    """An address that cannot be used has one message, and the exit code of its kind of error."""
     whole, port = postgresql.address(table), postgresql.port
     shown = f"postgresql://ann@127.0.0.1:{port}/db?table={table}"
 
@@ -375,7 +376,7 @@ def at(port: int) -> str:
 
 
 def test_without_psycopg(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what to install."""
+    """Without psycopg, the message says what to install."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
     assert failed(command(home, "postgresql://db/d?table=t")) == (
         3,
@@ -384,7 +385,7 @@ def test_without_psycopg(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tables_of_others(home: Path, postgresql: Server, table: str) -> None:
-    """A table that is not this stream's is not touched, unless that is asked for."""
+    """A table that is not this stream's is refused, unless it may be replaced."""
     address = postgresql.address(table)
     with postgresql.connect() as connection:
         connection.execute(f"CREATE TABLE {table} (_1 bigint, _2 bigint)".encode())
@@ -409,7 +410,7 @@ def test_tables_of_others(home: Path, postgresql: Server, table: str) -> None:
 
 
 def test_a_table_that_others_have_written_to(home: Path, postgresql: Server, table: str) -> None:
-    """Rows that are not there cannot be deleted; the batch is taken back, and replace=true makes the table anew."""
+    """If rows to delete are gone from the table, the batch is rolled back; with replace=true the table is made anew."""
     write(home / "edges" / "later.csv", "50,1\n", 50)
     stream = Stream(home, PAIRS, address=postgresql.address(table))
     stream.run()
@@ -453,7 +454,7 @@ def test_a_second_stream(home: Path, postgresql: Server, table: str, monkeypatch
 def test_a_table_that_another_stream_has_taken(
     home: Path, postgresql: Server, table: str, monkeypatch: pytest.MonkeyPatch, now: str, said: str
 ) -> None:
-    """Though this one has its lock still, or believes so: each batch looks at whose the table is."""
+    """Each batch checks whose the table is, even while the stream holds its lock."""
     stream, write = Stream(home, PAIRS, address=postgresql.address(table)), TableSink._write
 
     def taken(sink: TableSink, number: int, answer: Answer, *, whole: bool) -> Path:
@@ -471,7 +472,7 @@ def test_a_table_that_another_stream_has_taken(
 
 
 def test_a_table_that_is_found_by_its_name_alone(home: Path, postgresql: Server, table: str) -> None:
-    """It is the same one, and its stream the same, whether its schema is said or not."""
+    """A table that was named without its schema is recognized with it, as kept by another stream."""
     stream = Stream(home, PAIRS, address=postgresql.address(table))
     stream.run()
     code, message = failed(command(home, postgresql.address(f"public.{table}")))
@@ -482,7 +483,8 @@ def test_a_table_that_is_found_by_its_name_alone(home: Path, postgresql: Server,
 
 
 def test_a_connection_that_is_lost(home: Path, postgresql: Server, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the middle of a batch: one message, the last commit stands, and the same command goes on after it."""
+    """If the connection is lost within a batch, there is one message, the last commit stands, and the same command goes
+    on."""
     stream, batches = Stream(home, PAIRS, address=postgresql.address(table)), 0
     insert = StreamTable._insert
 
@@ -507,7 +509,7 @@ def test_a_connection_that_is_lost(home: Path, postgresql: Server, table: str, m
 
 
 def test_what_no_table_can_hold(tmp_path: Path, postgresql: Server, table: str) -> None:
-    """PostgreSQL keeps no text with a character 0: the batch is taken back."""
+    """A text with the character 0, which PostgreSQL cannot hold, is an error, and its batch is rolled back."""
     write(tmp_path / "words" / "0.txt", "a\n", 0)
     write(tmp_path / "words" / "1.txt", "b\0\n", 1)
     text = 'words = stream(text, "words"); select w from w in words;'
@@ -517,7 +519,7 @@ def test_what_no_table_can_hold(tmp_path: Path, postgresql: Server, table: str) 
 
 
 def test_changes_are_for_directories(home: Path) -> None:
-    """A table is kept current; with a directory besides, that gets the changes."""
+    """A table as output is refused with --emit changes."""
     assert failed(command(home, "postgresql://db/d?table=t", "--emit", "changes")) == (
         1,
         "a table is kept current, and holds no changes\n  hint: leave out --emit changes",

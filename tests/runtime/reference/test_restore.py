@@ -1,4 +1,4 @@
-"""States that are written down and read again are the same states: under every construct."""
+"""States of the reference engine that are saved and restored are the same, for every construct."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from tests.support.saved_states import Saved
 def assert_restored_in_the_reference(
     query: Query, streams: list[str], batches: list[dict[str, ZSet]], home: Path
 ) -> None:
-    """A view that starts again after each batch, with all of its states or with some, has the answers of the query."""
+    """Asserts that a view that is restored after each batch, with all of its states or with some, has the answers of
+    the query."""
     plan = planned(query.term, shrinking=frozenset(streams)).plan
     saved = Saved.of(plan, home)
     view = ReferenceView(plan)
@@ -59,7 +60,7 @@ def assert_restored_in_the_reference(
 def test_every_construct_in_the_reference(
     construct: Construct, small: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The queries of `docs/incremental.md`, started again after each batch."""
+    """The queries of `docs/incremental.md` have the right answers if they are restored after each batch."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", small)
     query = mrql.compile(construct.query, **TYPES)
     streams = sorted(query.trace().plan.streams)
@@ -73,7 +74,8 @@ def test_every_construct_in_the_reference(
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(queries(), st.data())
 def test_generated_queries(tmp_path_factory: pytest.TempPathFactory, text: str, data: st.DataObject) -> None:
-    """Generated queries over generated batches with deletions, started again after each batch."""
+    """Generated queries over generated batches with deletions have the right answers if they are restored after each
+    batch."""
     arrived: list[Batch] = data.draw(histories(text, deletions=True, fewest=2))
     query = mrql.compile(text, **STREAMS)
     batches = [batch.changes() for batch in arrived]
@@ -83,7 +85,8 @@ def test_generated_queries(tmp_path_factory: pytest.TempPathFactory, text: str, 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(loop_queries.adding_loops(), loop_queries.edge_histories())
 def test_loops(tmp_path_factory: pytest.TempPathFactory, text: str, batches: list[dict[str, ZSet]]) -> None:
-    """Fixpoints, which a stage that reads itself keeps up to date, started again after each batch."""
+    """Fixpoints, which a stage that reads itself keeps up to date, have the right answers if they are restored after
+    each batch."""
     query = mrql.compile(text, **loop_queries.STREAMS)
     streams = sorted(query.trace().plan.streams)
     read = [{name: rows for name, rows in batch.items() if name in streams} for batch in batches]
@@ -91,7 +94,7 @@ def test_loops(tmp_path_factory: pytest.TempPathFactory, text: str, batches: lis
 
 
 def test_recursive_data(tmp_path: Path) -> None:
-    """A value of a recursive type is read as one, and its type by its name."""
+    """Values of a recursive type are restored as such, and the type by its name."""
     tree = "data Tree = Node: (Tree, Tree) | Leaf: long;"
     text = f"{tree} select (t, count(x)) from (x, y) in S group by t: Node(Leaf(x), Leaf(y))"
     query = mrql.compile(text, **TYPES)

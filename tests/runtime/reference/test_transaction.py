@@ -1,5 +1,5 @@
-"""A batch in the reference engine counts as a whole: what fails after the states have taken it, its answer or the place
-that this is put in, takes it back."""
+"""A batch in the reference engine counts as a whole: it is rolled back if its answer, or the function that takes the
+answer, fails after the states have changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ S = "bag((long, long))"
 
 
 class Stop(Exception):
-    """What a place of answers may raise."""
+    """The error that a function that takes answers raises."""
 
 
 @attrs.frozen
@@ -43,7 +43,7 @@ class Rows:
 
 
 def all_of(view: ReferenceView) -> Any:
-    """What a view keeps, and what it says of its last batch but for the time that it took."""
+    """The contents of a view, and what it reports of its last batch, except for the time that it took."""
     operators = reference_operators(view, view.circuit, reference_sizes(view))
     activity = {name: attrs.evolve(each, milliseconds=None) for name, each in operators.items()}
     touched = [set(state.touched_keys) for state in view.states]
@@ -86,7 +86,7 @@ def advance(engine: ReferenceEngine, *rows: tuple[Value, int], fails: bool = Fal
 
 
 def test_an_answer_that_has_no_value() -> None:
-    """The states have taken the batch before its answer is asked for."""
+    """A batch whose answer has no value is rolled back, though the answer is computed after the states have changed."""
     engine = engine_of("select (k, 10 / sum(v)) from (k, v) in S group by k")
     assert advance(engine, ((1, 5), 1)) == Bag([(1, 2)])
     before = all_of(engine.view)

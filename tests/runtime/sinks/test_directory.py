@@ -1,4 +1,4 @@
-"""Answers in directories: the formats that they have, and several places at once."""
+"""Answers in directories: the formats of their files, and several directories at once."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ READ = {
 
 
 def read(directory: Path, format: AnswerFormat) -> Value:
-    """What a query reads from a batch."""
+    """The rows that a query reads from a batch."""
     program = compile_over_files(f"select r from r in {READ[format].format(directory)};")
     return ReferenceBatchJob(program).answer(program.queries[0])
 
 
 @pytest.mark.parametrize("format", list(READ), ids=str)
 def test_what_is_written_is_read_back(tmp_path: Path, format: AnswerFormat) -> None:
-    """In each format, from the reference engine."""
+    """The files of the reference engine are read back as the same rows, in each format."""
     write_output(Output(TYPE, False, format), ReferenceRows(ROWS, TYPE), tmp_path / "b", DurableFiles())
     assert read(tmp_path / "b", format) == ROWS
 
 
 @pytest.mark.spark
 def test_what_spark_writes_is_read_back(tmp_path: Path, spark: SparkSession) -> None:
-    """In each format, from Spark."""
+    """The files of Spark are read back as the same rows, in each format."""
     for format in READ:
         rows = SparkRows(to_dataframe(spark, ROWS, TYPE), TYPE)
         write_output(Output(TYPE, False, format), rows, tmp_path / format.name, DurableFiles())
@@ -75,7 +75,7 @@ def test_what_spark_writes_is_read_back(tmp_path: Path, spark: SparkSession) -> 
 
 
 def test_changes_have_a_weight(tmp_path: Path) -> None:
-    """As the last column."""
+    """Changes have their weight as the last column."""
     output = Output(parse_type("{(long, string)}"), True, CSV)
     changes = ReferenceRows(Bag([((1, "a"), 2), ((None, "b"), -1)]), changes_of(output.type))
     write_output(output, changes, tmp_path / "b", DurableFiles())
@@ -83,7 +83,7 @@ def test_changes_have_a_weight(tmp_path: Path) -> None:
 
 
 def test_a_column_that_is_called_as_the_weight(tmp_path: Path) -> None:
-    """Neither column is written over the other."""
+    """An answer with a column `weight`, in any case of its letters, cannot be written as changes, but as snapshots."""
     fill(tmp_path, 1, Random(1))
     (tmp_path / "q.mrql").write_text(GROUPS.replace("(x, sum(y), max(y))", "<x: x, Weight: sum(y)>"))
     command = ["stream", str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference", "--once"]
@@ -96,7 +96,7 @@ def test_a_column_that_is_called_as_the_weight(tmp_path: Path) -> None:
 
 
 def test_nested_values_have_no_csv(tmp_path: Path) -> None:
-    """It is said before anything is read."""
+    """An answer with nested values as CSV is an error before anything is read."""
     fill(tmp_path, 1, Random(1))
     (tmp_path / "q.mrql").write_text(GROUPS.replace("sum(y)", "[y]"))
     command = ["stream", str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference", "--once"]
@@ -107,7 +107,7 @@ def test_nested_values_have_no_csv(tmp_path: Path) -> None:
 
 
 def test_two_directories(tmp_path: Path) -> None:
-    """Both have all batches, also after a restart; one that is named later has those from then on."""
+    """Both directories have all batches, also after a restart; one that is named later has those from then on."""
     fill(tmp_path, 3, Random(1))
     stream = Stream(tmp_path)
     both = attrs.evolve(stream.job, outputs=(DirectoryPlace(tmp_path / "out"), DirectoryPlace(tmp_path / "copy")))
@@ -123,7 +123,7 @@ def test_two_directories(tmp_path: Path) -> None:
 
 
 def test_batches_beyond_the_millionth(tmp_path: Path) -> None:
-    """Batches are told apart by their numbers: as texts `batch-1000000` comes before `batch-999999`."""
+    """Batches are ordered by their numbers: as texts `batch-1000000` comes before `batch-999999`."""
     fill(tmp_path, 4, Random(1))
     stream = Stream(tmp_path)
     with patch.object(Commits, "next_batch", property(lambda self: _later(self.store.manifest))):
@@ -145,7 +145,8 @@ def _later(manifest: Manifest | None) -> int:
 
 @pytest.mark.parametrize("name", [None, "checkpoint"])
 def test_a_second_stream_into_one_directory(tmp_path: Path, name: str | None) -> None:
-    """It is refused before it has written or removed anything, with the process that has it."""
+    """A second stream into a directory is refused before it has written or removed anything, and told the process that
+    has it."""
     fill(tmp_path, 3, Random(1))
     stream = Stream(tmp_path)
     stream.run()

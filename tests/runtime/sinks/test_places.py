@@ -1,4 +1,4 @@
-"""What `--output` names: a directory, or an address; and what is neither."""
+"""The argument of `--output`: a directory, an address, or an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ NEITHER = "is neither a directory nor postgresql://… nor delta://…; one of s
     ],
 )
 def test_what_is_like_an_address_and_is_none(tmp_path: Path, text: str, message: str) -> None:
-    """It is no directory, and what it says is not in the message: there may be a password in it."""
+    """A text that resembles an address is an error, and no directory; the message does not quote it, as it may have a
+    password."""
     (tmp_path / "s").mkdir()
     (tmp_path / "q.mrql").write_text('S = stream(csv, "s", ",", type((long, long))); select x from (x, y) in S;')
     command = ["stream", "--engine", "reference", "--once", str(tmp_path / "q.mrql")]
@@ -48,14 +49,14 @@ def test_what_is_like_an_address_and_is_none(tmp_path: Path, text: str, message:
     "text", ["out", "./postgresql:/x", "/tmp/delta:/x", "C:/out", "a:b", "2026-01-01T10:00", "out:", ""]
 )
 def test_paths(text: str) -> None:
-    """A name with a colon in it is one."""
+    """A name with a colon in it may be a path."""
     assert place_at(text) is None
 
 
 @pytest.mark.parametrize("option", ["--checkpoint", "--quarantine"])
 @pytest.mark.parametrize("text", ["postgresql://u:hunter2@host/db", "delta:/hunter2", "s3://bucket/hunter2"])
 def test_other_directories_are_no_addresses(tmp_path: Path, option: str, text: str) -> None:
-    """None is made that is named so."""
+    """The directories of other options must not be named like addresses."""
     (tmp_path / "q.mrql").write_text("1;")
     done = CliRunner().invoke(main, ["stream", "--malformed", "quarantine", str(tmp_path / "q.mrql"), option, text])
     assert done.exit_code == 2

@@ -1,4 +1,4 @@
-"""An answer that takes the place of the one before: one of the two is there, whatever happens."""
+"""An answer that replaces the one before: one of the two is there, whatever happens."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stored(home: Path) -> list[int]:
 
 
 def test_a_stream_has_its_place_for_itself(tmp_path: Path) -> None:
-    """From its first batch to its last: a query that is run meanwhile is refused, as another stream is."""
+    """The target directory of a query is locked: while it is in use, another query or stream is refused."""
     store(tmp_path, 1)
     fill(tmp_path, 2, Random(1))
     stream = Stream(
@@ -50,7 +50,8 @@ def test_a_stream_has_its_place_for_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("at", range(6))
 def test_an_interrupt(tmp_path: Path, at: int, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before or after any of the operations by which it takes its place; the next run is in the place of both."""
+    """An interrupt before or after any file operation leaves one of the two answers in place, and the next run replaces
+    it."""
     store(tmp_path, 1)
     done = 0
 

@@ -1,4 +1,4 @@
-"""Streams that are no directories: the tests for adapters, tables of PostgreSQL, sockets."""
+"""Streams that are not directories: the test kit for adapters, tables of PostgreSQL, and sockets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def grown(file: Path) -> Callable[[], None]:
 
 
 def test_the_kit_accepts_what_is_right(tmp_path: Path) -> None:
-    """An adapter that keeps what it promises passes."""
+    """`check_adapter` accepts an adapter that keeps the contract."""
     check_adapter(lambda: Numbers(spec(tmp_path / "n")), grown(tmp_path / "n"), NUMBER)
 
 
@@ -60,7 +60,7 @@ def test_the_kit_accepts_what_is_right(tmp_path: Path) -> None:
     ],
 )
 def test_the_kit_finds_what_is_wrong(tmp_path: Path, wrong: type[Numbers], said: str) -> None:
-    """Each promise that is broken is named."""
+    """`check_adapter` names the condition that an adapter violates."""
     with pytest.raises(AssertionError, match=said):
         check_adapter(lambda: wrong(spec(tmp_path / "n")), grown(tmp_path / "n"), NUMBER)
 
@@ -79,7 +79,7 @@ def numbers(home: Path, engine: str = "reference", spark: SparkSession | None = 
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_stream_of_an_adapter(tmp_path: Path, engine: str, request: pytest.FixtureRequest) -> None:
-    """It goes on after the offset that was committed, and takes rows away."""
+    """A stream of an adapter goes on after the offset that was committed, also with deletions."""
     spark = request.getfixturevalue("spark") if engine == "spark" else None
     (tmp_path / "n").write_text("1\n2\n3\n4\n")
     stream = numbers(tmp_path, engine, spark)
@@ -106,7 +106,8 @@ def test_a_stream_of_an_adapter(tmp_path: Path, engine: str, request: pytest.Fix
     ],
 )
 def test_what_an_adapter_raises_is_an_error_that_names_it(tmp_path: Path, what: str, said: str) -> None:
-    """With the line of its code; `--traceback` shows all of how it came to that."""
+    """What an adapter raises is an error with the adapter's name and the line of its code; `--traceback` shows the
+    traceback."""
     query = tmp_path / "q.mrql"
     query.write_text(f'count(stream(adapter, "tests.support.adapters:Failing", "{what}", type(long)));')
     options = ["run", "--engine", "reference", "--allow-import", str(query)]
@@ -119,7 +120,7 @@ def test_what_an_adapter_raises_is_an_error_that_names_it(tmp_path: Path, what: 
 
 
 def test_a_changed_query_reads_again(tmp_path: Path) -> None:
-    """A state that is built again is built from the beginning."""
+    """A changed query rebuilds its state from the beginning of the adapter's rows."""
     (tmp_path / "n").write_text("1\n2\n3\n4\n")
     numbers(tmp_path).run()
     changed = numbers(tmp_path)
@@ -170,7 +171,7 @@ def test_a_changed_query_reads_again(tmp_path: Path) -> None:
     ],
 )
 def test_streams_that_cannot_be_read(tmp_path: Path, source: str, said: str) -> None:
-    """One message each, with its place."""
+    """A stream that cannot be read has one message, with its place."""
     result = command(tmp_path, f"select x from x in {source};")
     assert result.exit_code == 1, result.stderr
     assert said in result.stderr
@@ -208,7 +209,7 @@ def add(server: Server, table: str, count: int = 5) -> None:
 
 @pytest.mark.parametrize("column", ["id", "day"])
 def test_a_table_keeps_what_adapters_promise(postgresql: Server, table: str, column: str) -> None:
-    """By a number, and by days, of which many rows have the same."""
+    """A table that is polled by a number, or by a date that many rows share, keeps the contract of adapters."""
 
     def opened() -> Adapter:
         return PostgresTable(spec(f"{postgresql.address(table)}&column={column}", ROW))
@@ -222,7 +223,8 @@ def test_a_table_keeps_what_adapters_promise(postgresql: Server, table: str, col
 
 
 def test_a_stream_of_a_table(tmp_path: Path, postgresql: Server, table: str) -> None:
-    """The rows since the last commit are read, once; a table is kept of them, without a directory between."""
+    """A stream of a table reads the rows since the last commit, once, and can write to another table; no password is
+    kept."""
     add(postgresql, table)
     source = f'stream(postgresql, "{postgresql.address(table)}&column=id", type(<id: long, day: date, price: double>))'
     text = f"orders = {source}; select (d, count(o), sum(o.price)) from o in orders group by d: o.day;"
@@ -240,7 +242,7 @@ def test_a_stream_of_a_table(tmp_path: Path, postgresql: Server, table: str) -> 
 
 
 def test_tables_that_cannot_be_read(tmp_path: Path, postgresql: Server, table: str) -> None:
-    """What the server says, in one message."""
+    """A table that cannot be read has one message, with that of the server."""
     address = postgresql.address(table)
     for url, said in {
         f"{address}&column=nothing": 'column "nothing" does not exist',
@@ -254,7 +256,8 @@ def test_tables_that_cannot_be_read(tmp_path: Path, postgresql: Server, table: s
 
 
 def test_lines_of_a_socket() -> None:
-    """They are numbered from where the stream was; what is no text is an error after those before it."""
+    """Lines are numbered from the offset of the stream; a line that is not UTF-8 is an error after the lines before
+    it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = spec(f"127.0.0.1:{server.getsockname()[1]}", "string")
         opened = SocketLines(place)
@@ -280,7 +283,7 @@ def test_lines_of_a_socket() -> None:
 
 
 def test_nobody_answers(tmp_path: Path) -> None:
-    """That is not the fault of the query."""
+    """A socket that does not answer is an error of exit code 3, as the query is not at fault."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     result = command(tmp_path, f'select x from x in stream(socket, "127.0.0.1:{port}");')

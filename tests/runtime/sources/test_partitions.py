@@ -1,4 +1,4 @@
-"""Directories such as `dt=2024-01-01`: their files are read, and the type that names `dt` gets it."""
+"""Directories such as `dt=2024-01-01`: their files are read, with a column `dt` if the type names it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(home: Path, files: dict[str, str]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(tables(), st.sampled_from([*WRITERS]))
 def test_generated_values(tmp_path_factory: pytest.TempPathFactory, given: tuple, format: str) -> None:  # type: ignore[type-arg]
-    """What was written is what is read, whatever the files have by the name of the partition."""
+    """The rows that are read are those that were written, even if the files have a column with the partition's name."""
     home = tmp_path_factory.mktemp("home")
     source, expected = table(home, *given, format)
     assert same(read_source(spec_of(f"source({source})", home)), expected)
@@ -36,7 +36,7 @@ def test_generated_values(tmp_path_factory: pytest.TempPathFactory, given: tuple
 
 @pytest.mark.parametrize("kind", ["source", "stream"])
 def test_a_type_that_does_not_name_it_does_not_read_it(tmp_path: Path, kind: str) -> None:
-    """The files are read all the same; a pattern leads to the files without what is above them."""
+    """A type without the partition's column reads the files without it, also by a pattern for the partitions."""
     write(tmp_path, {"d/dt=1/a.csv": "1\n", "d/dt=x/b.csv": "2\n", "d/_dt=1/c.csv": "3\n", "d/.dt=1/d.csv": "4\n"})
     for path in ("d", "d/dt=*"):
         assert read_source(spec_of(f'{kind}(csv, "{path}", ",", type(int))', tmp_path)) == Bag([1, 2])
@@ -44,7 +44,7 @@ def test_a_type_that_does_not_name_it_does_not_read_it(tmp_path: Path, kind: str
 
 
 def test_a_value_that_does_not_fit(tmp_path: Path) -> None:
-    """The whole file is malformed, and counts as one row."""
+    """A file in a partition whose value does not fit the type is malformed as a whole, and counts as one row."""
     write(tmp_path, {"d/dt=1/a.csv": "1\n2\n", "d/dt=x/b.csv": "2\n3\n", "d/dt=%FF/c.csv": "1\n"})
     spec = spec_of('source(csv, "d", ",", type(<dt: int, x: int>))', tmp_path)
     with pytest.raises(
@@ -73,14 +73,14 @@ def test_a_value_that_does_not_fit(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("kind", ["source", "stream"])
 def test_files_that_lie_otherwise(tmp_path: Path, kind: str, files: list[str], message: str) -> None:
-    """Two of them are named."""
+    """Files in different or invalid partitions are an error that names them."""
     write(tmp_path, {f"d/{name}": "1\n" for name in files})
     with pytest.raises(UserError, match=message):
         read_source(spec_of(f'{kind}(csv, "d", ",", type(int))', tmp_path))
 
 
 def test_what_is_above_the_directory_is_no_column(tmp_path: Path) -> None:
-    """Only what lies in the directory that a source names is a partition of it."""
+    """Only directories inside the one that a source names are its partitions."""
     write(tmp_path, {"dt=1/d/h=2/a.csv": "7\n", "env=x/a.csv": "5,y\n"})
     spec = spec_of('source(csv, "dt=1/d", ",", type(<h: int, dt: int>))', tmp_path)
     assert read_source(spec) == Bag([Record({"h": 2, "dt": 7})])
@@ -90,7 +90,7 @@ def test_what_is_above_the_directory_is_no_column(tmp_path: Path) -> None:
 
 
 def test_a_type_that_is_found(tmp_path: Path) -> None:
-    """What is in a path is a string, where no type says more."""
+    """The column of a partition is a string if no type is given."""
     write(tmp_path, {"d/dt=01/a.json": '{"x": 1, "dt": 5}\n', "d/dt=2/b.json": '{"x": 2}\n'})
     spec = spec_of('source(json, "d")', tmp_path)
     assert str(spec.row) == "<x: long, dt: string>"
@@ -98,7 +98,7 @@ def test_a_type_that_is_found(tmp_path: Path) -> None:
 
 
 def test_all_columns_in_the_path(tmp_path: Path) -> None:
-    """Files have columns; a type without any of them counts the rows where these are found by their names."""
+    """A type with columns of the path only is accepted if the files have a header; otherwise it is an error."""
     write(tmp_path, {"d/dt=1/a.csv": "x\n1\n2\n"})
     spec = spec_of('source(csv, "d", ",", type(<dt: int>), header)', tmp_path)
     assert read_source(spec) == Bag([Record({"dt": 1})] * 2)
@@ -107,7 +107,7 @@ def test_all_columns_in_the_path(tmp_path: Path) -> None:
 
 
 def test_deletions_in_partitions(tmp_path: Path) -> None:
-    """They have the columns of their own paths, or of their files."""
+    """Deletions have the partition's column from their own path, or in their files."""
     write(tmp_path, {"d/dt=1/a.csv": "5\n6\n", "d/dt=2/b.csv": "5\n", "gone/dt=2/c.csv": "5\n", "flat/a.csv": "5,1\n"})
     text = 'stream(csv, "d", ",", type(<x: int, dt: int>), deletions("{}"))'
     left = [Record({"x": 6, "dt": 1})]
@@ -118,7 +118,8 @@ def test_deletions_in_partitions(tmp_path: Path) -> None:
 def test_a_stream_that_is_read_at_once_from_a_directory_of_directories(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said, once, whatever number of queries read it."""
+    """A stream over a directory with subdirectories only is reported once, whatever the number of queries that read
+    it."""
     (tmp_path / "d" / "in").mkdir(parents=True)
     (tmp_path / "d" / "in" / "1.csv").write_text("1")
     program = compile_over_files(f's = stream(csv, "{tmp_path / "d"}", ",", type(long)); count(s); count(s);')

@@ -1,4 +1,4 @@
-"""Patterns in paths, beside those of Python's."""
+"""Patterns in paths, compared with those of Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WANTED = st.lists(st.sampled_from(["*", "?", "a", "b", "-", "[", ".", "\\", "\n"
 
 @given(WANTED, st.text("abc-^.[\\\n", max_size=5))
 def test_stars_and_sets(wanted: str, name: str) -> None:
-    """They are those of Python's `fnmatch`."""
+    """Stars, question marks and sets match as in Python's `fnmatch`."""
     assert fits(name, wanted) == fnmatchcase(name, wanted)
 
 
@@ -34,7 +34,7 @@ def test_stars_and_sets(wanted: str, name: str) -> None:
     ],
 )
 def test_alternatives(wanted: str, those: list[str]) -> None:
-    """Any of them, which may be patterns; braces that are not closed are characters."""
+    """Alternatives in braces may be patterns; braces that are not closed are characters."""
     names = ["a.csv", "b.csv", "bc.csv", "a", "ab", "b", "c", "{a", "a}", "", ".csv"]
     assert [name for name in names if fits(name, wanted)] == those
     assert is_pattern(f"d/{wanted}/e") == (those != [wanted])

@@ -1,4 +1,4 @@
-"""Python data sources of Spark as adapters: in the tests for adapters, and in streams that are killed."""
+"""Python data sources of Spark as adapters: with the test kit for adapters, and in streams that are killed."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ def opened(name: str, text: str | Path, row: str = "<n: long>") -> Adapter:
     [("Lines", ""), ("Lines", "?rows=2"), ("Reader", "?ROWS=100"), ("SimpleLines", ""), ("SimpleReader", "")],
 )
 def test_they_keep_what_adapters_promise(tmp_path: Path, name: str, options: str) -> None:
-    """A source, or its reader by itself; with a limit of its own, or none."""
+    """A data source, or its reader by itself, with or without a limit of its own, keeps the contract of adapters."""
     file = tmp_path / "n"
     assert opened(name, file).replays
     check_adapter(lambda: opened(name, f"{file}{options}"), grown(file), NUMBER)
 
 
 def test_what_is_committed_is_told(tmp_path: Path) -> None:
-    """Once, when what comes after it is asked for; such a reader may forget, unless it says that it does not."""
+    """A reader is told once of a commit, when the rows after it are asked for; such a reader may forget, unless it
+    declares otherwise."""
     file = tmp_path / "n"
     check_adapter(lambda: opened("Committing", file), grown(file), NUMBER)
     told = file.with_suffix(".committed")
@@ -57,7 +58,8 @@ def test_what_is_committed_is_told(tmp_path: Path) -> None:
 
 
 def test_it_begins_where_it_said(tmp_path: Path) -> None:
-    """Also when the rows from there are read again by another one; `latestOffset` may be as it was before Spark 4.2."""
+    """A stream begins at the initial offset of its reader, also if another reader reads the rows again; `latestOffset`
+    may have the form from before Spark 4.2."""
     file = tmp_path / "n"
     file.write_text("0\n1\n")
     first = opened("Older", file)
@@ -69,7 +71,7 @@ def test_it_begins_where_it_said(tmp_path: Path) -> None:
 
 
 def test_values(tmp_path: Path) -> None:
-    """Rows by their names or their places, with what Python has for the types of Spark."""
+    """Columns are found by their names or their places, and Python values are converted as by Spark."""
 
     class Source(Lines):
         def streamReader(self, schema: Any) -> Any:
@@ -98,7 +100,7 @@ def test_values(tmp_path: Path) -> None:
 
 
 class AsRows:
-    """A reader of some rows."""
+    """A reader with given rows."""
 
     def __init__(self, rows: list[Any]) -> None:
         self.rows = rows
@@ -136,7 +138,7 @@ select (k, count(x), sum(x.n)) from x in numbers group by k: x.n mod 3;
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_stream_of_a_data_source(tmp_path: Path, engine: str, request: pytest.FixtureRequest) -> None:
-    """It goes on after the offset that was committed."""
+    """A stream of a data source goes on after the offset that was committed."""
     spark = request.getfixturevalue("spark") if engine == "spark" else None
     file = tmp_path / "n"
     file.write_text("1\n2\n3\n4\n")
@@ -159,8 +161,10 @@ READERS = ("Committing", "SimpleLines")
 def source_survives(
     home: Path, name: str, random: Random, *, engine: str, batches: int, kills: int, delay: float
 ) -> int:
-    """Kills the stream of a data source at random moments, and returns how often. Each line counts once, and nothing is
-    told to be committed that was not."""
+    """Kills the stream of a data source at random moments, and returns the number of kills.
+
+    Each line must count once, and only offsets that were committed may be reported to the source.
+    """
     file = home / "n"
     file.write_text("".join(f"{random.randint(0, 999)}\n" for _ in range(3 * batches)))
     stream = Stream(home, QUERY.format(name=name, file=f"{file}?rows=3"), engine, max_rows=100)
@@ -184,5 +188,5 @@ def test_kills_of_a_data_source(tmp_path: Path, name: str) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_kills_of_a_data_source_on_spark(tmp_path: Path) -> None:
-    """Once, of the one that may forget; more of both in `make soak`."""
+    """On Spark, a stream of the data source that may forget survives a kill; more of both in `make soak`."""
     assert source_survives(tmp_path, "Committing", Random(5), engine="spark", batches=5, kills=1, delay=1) == 1

@@ -1,4 +1,5 @@
-"""Batches that are done again, since a type was widened or states were lost: what a source says once is in them."""
+"""Batches that are repeated because a type was widened or states were lost: the rows of a source that cannot be read
+again are in them, once."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ LINES = 6
 
 @contextmanager
 def said_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A server that says some lines to the first who connects, and nothing to others; they are there at once."""
+    """A server that sends some lines to the first connection, and none to others; opening a source waits for the lines.
+    Only one connection may be made."""
     made = SocketLines.__init__
 
     def patient(self: SocketLines, spec: SourceSpec) -> None:
@@ -72,7 +74,7 @@ def states_lost(*_: object) -> None:
 def test_lines_of_a_batch_whose_files_are_of_a_wider_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide: int
 ) -> None:
-    """In the second batch or in the third one: each line counts once, and the socket stays open."""
+    """If the second or third batch is repeated for a wider type, each line counts once, and the socket stays open."""
     for number in range(3):
         write(tmp_path / "events" / f"{number}.json", f'{{"n": {0.5 if number == wide else 1}}}\n' * 2000, number)
     with said_once(monkeypatch) as place:
@@ -84,7 +86,8 @@ def test_lines_of_a_batch_whose_files_are_of_a_wider_type(
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_lines_of_the_first_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
-    """With and without a checkpoint: a file that was not there when the type was found comes first."""
+    """If the first batch is repeated, as its first file was not there when the type was found, each line counts once,
+    with and without a checkpoint."""
     write(tmp_path / "events" / "1.json", '{"n": 1}\n', 1)
     with said_once(monkeypatch) as place:
         stream = Stream(tmp_path, TEXT.format(place=place), max_rows=2)
@@ -98,7 +101,7 @@ def test_lines_of_the_first_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_lines_of_a_batch_whose_states_were_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: set[int]
 ) -> None:
-    """Also where that is found after the batch was noted as read."""
+    """If a batch is repeated because states were lost, also if that is found at its commit, each line counts once."""
     for number in range(3):
         write(tmp_path / "events" / f"{number}.json", '{"n": 1}\n', number)
     apply, commit = Loop._apply, Commits.commit

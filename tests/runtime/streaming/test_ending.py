@@ -1,4 +1,4 @@
-"""A run that is to end does so when it has what was there at first, however fast more comes meanwhile."""
+"""A run with `--once` ends when it has read the rows that were there at first, however fast more arrive."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from tests.support.planning import planned
 from tests.support.postgresql import Server
 
 FIRST, LATER = 0, 1
-"""What rows say of themselves: that they were there at first, or came while the stream ran."""
+"""The keys of rows: of those that were there at first, and of those that arrive during the run."""
 RUNS_MAX_BATCHES = 30
 COLUMNS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 
 Put: TypeAlias = Callable[[int, int], None]
-"""Adds a row with its key and its value, which is another one each time."""
+"""Adds a row with a key and a value."""
 
 
 @attrs.frozen
 class Growing:
-    """A source that a query reads by the name `S`, and what puts a row more into it, in a part of its own."""
+    """A source that a query reads by the name `S`, and a function that adds a row to it, as a part of its own."""
 
     definition: str
     put: Put
@@ -49,7 +49,7 @@ def files(home: Path, options: str = "") -> Growing:
 
 
 def files_that_go(home: Path) -> Growing:
-    """Each row that has come while the stream ran goes again."""
+    """Files with deletions of each row that arrives during the run."""
     growing = files(home, ', deletions("gone")')
     (home / "gone").mkdir()
 
@@ -69,7 +69,7 @@ def delta(home: Path) -> Growing:
 
 
 def delta_compacted(home: Path) -> Growing:
-    """Between the versions with rows are some that only write files anew."""
+    """A table in which each version with a row is followed by a compaction."""
     growing = delta(home)
 
     def put(k: int, v: int) -> None:
@@ -105,25 +105,25 @@ def adapter(home: Path) -> Growing:
 
 
 def data_source(home: Path) -> Growing:
-    """One of Spark, which is asked to stop as Spark asks it."""
+    """A data source of Spark, which is asked to stop as Spark asks it."""
     return numbers(home, "data_sources:Targeted")
 
 
 @pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("source", [files, files_that_go, delta, delta_compacted, iceberg, adapter, data_source])
 def test_a_stream_that_ends(source: Callable[[Path], Growing], count: int, tmp_path: Path) -> None:
-    """`--once` reads what was there, a part at a time, and while each batch has more come after it."""
+    """A run ends with all rows that were there at first, a part at a time, though more arrive after each batch."""
     assert_ends(tmp_path, source(tmp_path), count)
 
 
 def test_nothing_at_first(tmp_path: Path) -> None:
-    """An empty directory is one batch without rows, whatever has come since."""
+    """A run over an empty directory ends, whatever arrives after its first batch."""
     (tmp_path / "s").mkdir()
     assert_ends(tmp_path, files(tmp_path), 0)
 
 
 def test_files_that_change(tmp_path: Path) -> None:
-    """With copies of what was read: one that changes while the stream runs may change again after it."""
+    """With copies of files, a run ends though a file changes after each batch."""
     growing = files(tmp_path)
 
     def put(k: int, v: int) -> None:
@@ -146,7 +146,7 @@ def table(postgresql: Server) -> Iterator[str]:
 
 @pytest.mark.parametrize(("connector", "options"), [("postgresql", "&column=v"), ("postgresql_cdc", "")])
 def test_tables_of_a_database(postgresql: Server, table: str, connector: str, options: str, tmp_path: Path) -> None:
-    """A table that is polled, and the log of one; of the latter all that is there at first is one batch."""
+    """A run over a table that is polled, or over the log of a table, ends though rows arrive."""
 
     def put(k: int, v: int) -> None:
         with postgresql.connect() as connection:
@@ -157,7 +157,7 @@ def test_tables_of_a_database(postgresql: Server, table: str, connector: str, op
 
 
 def test_several_streams(tmp_path: Path) -> None:
-    """It ends when it has what was there of each of them."""
+    """A run over several streams ends when it has read what was there of each of them."""
     (tmp_path / "lake").mkdir()
     one, other = files(tmp_path), delta(tmp_path / "lake")
     a = one.definition.replace("S =", "A =")
@@ -171,8 +171,8 @@ def test_several_streams(tmp_path: Path) -> None:
 
 
 def assert_ends(home: Path, growing: Growing, count: int, *, copies: Copies | None = None, times: int = 1) -> None:
-    """A stream over a source of so many rows, one in a batch if possible, ends, and has all of them then, each so many
-    times."""
+    """Asserts that a run over a source of `count` rows, one in a batch if possible, ends with all of them in its
+    answer, each of them `times` times."""
     for v in range(count):
         growing.put(FIRST, v)
     (home / "q.mrql").write_text(f"{growing.definition}\nselect (k, v) from <k: k, v: v> in S;")

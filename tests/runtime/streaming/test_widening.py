@@ -1,5 +1,5 @@
-"""Streams of JSON without a type, whose later rows are of a wider one: a running stream goes on, as one that is started
-again does."""
+"""Streams without a given type, whose later rows have a wider one: a running stream goes on, and so does a restarted
+one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FILES = (
 
 
 def fill(home: Path, text: str = QUERY) -> list[tuple[Path, Path]]:
-    """The files; all but the first are put aside, as if they had not arrived."""
+    """Writes the files, and hides all but the first, as if they had not arrived; returns pairs of paths."""
     moved = []
     for number, (directory, rows) in enumerate(FILES):
         file = home / directory / f"{number:04d}.json"
@@ -75,9 +75,9 @@ def put_back(late: list[tuple[Path, Path]]) -> None:
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 @pytest.mark.parametrize("text", [QUERY, ALL], ids=["groups", "rows"])
 def test_a_running_stream_goes_on(tmp_path: Path, engine: str, text: str, request: pytest.FixtureRequest) -> None:
-    """With and without a checkpoint, each batch has the answer to the data so far, and the last one to all of them.
+    """With and without a checkpoint, each batch has the same answer, and the last one is that to all data.
 
-    Groups on Spark are held against those of the reference engine.
+    Groups on Spark are compared with those of the reference engine.
     """
     spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
     late = fill(tmp_path, text)
@@ -113,7 +113,7 @@ PARQUET = (
 
 
 def fill_with_columns(home: Path, nested: bool = False, format: str = "parquet") -> list[tuple[Path, Path]]:
-    """The files; all but the first are put aside."""
+    """Writes the files, and hides all but the first; returns pairs of paths."""
     moved = []
     for number, (directory, flat) in enumerate(PARQUET):
         columns = {"c": pa.StructArray.from_arrays([*flat.values()], names=[*flat])} if nested else flat
@@ -134,8 +134,8 @@ def fill_with_columns(home: Path, nested: bool = False, format: str = "parquet")
 def test_columns_of_files(
     tmp_path: Path, engine: str, nested: bool, format: str, request: pytest.FixtureRequest
 ) -> None:
-    """A wider column, a column more or fewer, in any order, or fields of a struct: a running stream goes on, and so
-    does one that is started again before each file, with the same answers."""
+    """With a wider column, additional or missing columns, in any order, or fields of a struct, a running stream goes
+    on, with the answers of one that is restarted before each file."""
     spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
     text = QUERY.replace('stream(json, "events", deletions("gone"))', COLUMNS.format(format=format))
     text = text.replace("e.", "e.c.") if nested else text
@@ -160,7 +160,7 @@ def test_columns_of_files(
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 @pytest.mark.parametrize("format", ["json", "parquet"])
 def test_new_columns_are_refused(tmp_path: Path, engine: str, format: str, request: pytest.FixtureRequest) -> None:
-    """By an option, also where the type is found: a wider number goes on, a column more is malformed, and stays so."""
+    """With `failOnNewColumns`, a wider number is accepted, and a new column is malformed, also after a restart."""
     spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
     text = f'sum(select e.n from e in stream({format}, "events", failOnNewColumns));'
     events = tmp_path / "events"
@@ -191,7 +191,8 @@ def test_new_columns_are_refused(tmp_path: Path, engine: str, format: str, reque
 
 
 def test_columns_that_fit_no_wider_type(tmp_path: Path) -> None:
-    """Such a file is malformed as a whole; what would read it is said where something does."""
+    """A file whose columns fit no wider type is malformed as a whole; the hint is a type that reads it, if there is
+    one."""
     late = fill_with_columns(tmp_path)
     text = 'select x from x in stream(parquet, "events", type(<k: string, n: int>));'
     late[1][1].rename(late[1][0])
@@ -209,7 +210,7 @@ def test_columns_that_fit_no_wider_type(tmp_path: Path) -> None:
 
 @pytest.mark.wide
 def test_the_process_dies_at_any_moment(tmp_path: Path) -> None:
-    """Whenever a stream dies on its way to a wider type, it goes on to the same answers."""
+    """A stream that dies at a file operation while its type is widened goes on to the same answers."""
     late = fill(tmp_path)
     stream = Stream(tmp_path, QUERY)
     counting = Counting()
@@ -230,7 +231,8 @@ def test_the_process_dies_at_any_moment(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_was_widened_before_a_restart(tmp_path: Path) -> None:
-    """When another one is widened after it, it keeps its type, of which the first rows of its files say nothing."""
+    """A stream that was widened keeps its type when another stream is widened after a restart, though the first rows of
+    its files do not show that type."""
     text = """
     a = stream(json, "a");
     b = stream(json, "b");
@@ -248,7 +250,7 @@ def test_a_stream_that_was_widened_before_a_restart(tmp_path: Path) -> None:
 
 
 def test_changes_do_not_follow_on_those_of_another_type(tmp_path: Path) -> None:
-    """What was put out as changes of integers is not gone on with as changes of doubles."""
+    """With --emit changes a wider type is refused, as changes of doubles do not follow on those of integers."""
     late = fill(tmp_path)
     with pytest.raises(UserError, match="of a wider type than those before"):
         started(Stream(tmp_path, QUERY, emit=Emit.CHANGES), late)
@@ -256,7 +258,7 @@ def test_changes_do_not_follow_on_those_of_another_type(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_what_fits_no_wider_type_is_malformed(tmp_path: Path, engine: str, request: pytest.FixtureRequest) -> None:
-    """A string for a number is kept in quarantine, and named; so is it when the stream is started again."""
+    """A row that fits no wider type is quarantined, once, and the stream goes on, also after a restart."""
     spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
     write(tmp_path / "events" / "0.json", '{"k": "a", "n": 1}\n', 0)
     stream = Stream(tmp_path, QUERY, engine=engine, spark=spark, quarantine="kept")
@@ -286,7 +288,7 @@ OBJECTS = st.recursive(
 
 
 def line(row: dict[str, object]) -> str:
-    """A row as a line of JSON, which has no name for an infinity, but numbers that are as large."""
+    """A row as a line of JSON, with numbers of infinite size for infinities."""
     return json.dumps(row).replace("Infinity", "1e999") + "\n"
 
 
@@ -295,7 +297,8 @@ def line(row: dict[str, object]) -> str:
 def test_a_wider_type_holds_what_the_narrower_one_held(
     rows: list[dict[str, object]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A type that was widened for a row is wide enough for it, and for those before; to look again changes nothing."""
+    """A type that was widened for some rows is wide enough for them, and for those before; widening it again changes
+    nothing."""
     file = tmp_path_factory.mktemp("rows") / "rows.json"
     file.write_text("".join(map(line, rows)))
     first = tmp_path_factory.mktemp("rows") / "rows.json"
@@ -320,7 +323,8 @@ def test_a_wider_type_holds_what_the_narrower_one_held(
     ],
 )
 def test_whole_numbers_that_no_long_has(tmp_path: Path, numbers: list[str], found: str) -> None:
-    """Two of them are two, and not the one double that is next to both."""
+    """Whole numbers that are no longs are decimals, so that two of them are not the same double; beside fractions, or
+    with more than 38 digits, they are doubles."""
     (tmp_path / "f.json").write_text("".join(f'{{"n": {number}}}\n' for number in numbers))
     row = infer_row([tmp_path / "f.json"])
     assert str(row) == f"<n: {found}>"

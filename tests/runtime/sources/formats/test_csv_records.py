@@ -1,4 +1,4 @@
-"""What tells the records of CSV, and their fields, apart."""
+"""How records of CSV, and their fields, are separated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ WRITTEN = st.text("ab'\"\\/, ", max_size=6)
 
 @given(st.lists(WRITTEN, min_size=1, max_size=4), st.sampled_from("\"'"), st.sampled_from("\\/"))
 def test_what_is_escaped_is_read_back(values: list[str], quote: str, escape: str) -> None:
-    """Each quote and each sign that escapes behind another such sign, blanks around the fields."""
+    """Values are read back if each quote and escape character in them is escaped, also with blanks around the
+    fields."""
     dialect = Dialect(",", quote, escape)
     inside = (re.sub(f"([{re.escape(quote + escape)}])", lambda found: escape + found[0], value) for value in values)
     record = ",".join(f" {quote}{text}{quote}\t" for text in inside)
@@ -48,7 +49,7 @@ def source(file: Path, delimiter: str = ",", texts: TextOptions | None = None, m
         ('"a",\t \r\nb', ",", True),
         ('"a", ', ",", True),
         ('"a"\n\n,   \rb', ",", True),
-        ("a, \n", ",", False),  # without a quote there is nothing to remember
+        ("a, \n", ",", False),  # without a quote it does not matter
         ('a, \n"b",c\n', ",", False),
         ('"a",\n"b" \n', ",", False),
         ('"a"\t\n', "\t", False),
@@ -62,8 +63,8 @@ def source(file: Path, delimiter: str = ",", texts: TextOptions | None = None, m
 def test_records_that_may_end_in_blanks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, delimiter: str, expected: bool, chunk: int
 ) -> None:
-    """However the file is cut into chunks. What is before the first quote does not matter; it may be found all the
-    same, in the chunk of that quote."""
+    """`may_end_in_blanks` has the same result however the file is cut into chunks. Lines before the first quote do not
+    matter, but may count if they are in the same chunk as that quote."""
     monkeypatch.setattr(csv_records, "CHUNK_BYTES", chunk)
     (tmp_path / "f.csv").write_text(text, newline="")
     found = may_end_in_blanks(source(tmp_path / "f.csv", delimiter), tmp_path / "f.csv")
@@ -71,7 +72,7 @@ def test_records_that_may_end_in_blanks(
 
 
 def test_a_record_of_many_lines_that_end_with_the_escape(tmp_path: Path) -> None:
-    """Takes no longer than its size."""
+    """A record of many lines that end with the escape character is read in linear time."""
     inside = "x\\\n" * 20_000
     (tmp_path / "f.csv").write_text(f'"{inside}",b\n')
     spec = source(tmp_path / "f.csv", texts=TextOptions(escape="\\"), multiline=True)

@@ -1,4 +1,4 @@
-"""Data that are nested deeply, and numbers that are long: read, or malformed with their place, in both engines."""
+"""Deeply nested data and long numbers: they are read, or malformed with their place, in both engines."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ select r from r in j where r.n > 100;
 
 
 def nested(n: int) -> str:
-    """A row of so many levels."""
+    """A row with `n` levels."""
     return json.dumps({"n": n, "v": 1}).replace('"v": 1', f'"v": {"[" * (n - 1)}1{"]" * (n - 1)}') + "\n"
 
 
 def test_a_long_integer_is_no_loop() -> None:
-    """What is no long is a double, also one that is infinite, and what is longer than Spark reads is no JSON."""
+    """A whole number that is no long stays exact up to 38 digits; a longer one is a double, also an infinite one, and
+    one of more than 1000 digits is no JSON."""
     assert write(read("7" * 39)) == "7.777777777777778E38"
     assert write(read("7" * 400)) == '"Infinity"'
     assert read(str(2**63 - 1)) == 2**63 - 1
@@ -51,7 +52,7 @@ def test_levels_of_json() -> None:
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_deep_files(tmp_path: Path, engine: str, request: pytest.FixtureRequest) -> None:
-    """What is at the limit is read, and what is beyond it is put into quarantine, with its file and its line."""
+    """Rows at the limits are read, and rows beyond them are quarantined, with file and line."""
     if engine == "spark":
         request.getfixturevalue("spark")
     (tmp_path / "j").mkdir()

@@ -1,4 +1,4 @@
-"""Changes in envelopes: what they bring and take away, and what is none; in both engines."""
+"""Changes in envelopes: the rows that they insert and delete, and which are malformed; in both engines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DEBEZIUM: list[Any] = [
     {"payload": None},
     change("u", None, row(2, "d"), 11),
     change("d", {"id": 2}, None, 12),
-    # what is none
+    # malformed
     change("d"),
     change("c"),
     change("t"),
@@ -63,17 +63,17 @@ FLAT: list[Any] = [
     {**row(1, "c"), "__op": "u", "__deleted": "false", "__lsn": 3, "payload": None},
     {"id": 2, "city": None, "__op": "d", "__deleted": "true", "__lsn": 4},
     None,
-    # what is none
+    # malformed
     {**row(3), "__op": "t", "__deleted": "maybe"},
     row(4, "d"),
     {"id": "x", "__op": "c", "__deleted": "false"},
     {"payload": row(5)},
 ]
-"""Each says in two ways what has happened."""
+"""Flat changes, each of which says in two ways what has happened: `__op` and `__deleted`."""
 DATED: list[Any] = [
     change("c", None, {"id": 1, "at": "31.1.2024"}),
     change("u", {"id": 1, "at": "31.1.2024"}, {"id": 1, "at": "1.2.2024"}),
-    # what is none
+    # malformed
     change("c", None, {"id": 2, "at": "2024-02-01"}),
     change("d", {"id": 1, "at": "30.2.2024"}),
 ]
@@ -92,7 +92,7 @@ def spec_of(home: Path, lines: list[Any], arguments: str) -> SourceSpec:
 
 
 def found(spec: SourceSpec) -> tuple[list[tuple[Value, int]], list[Malformed]]:
-    """The rows of the only file with their weights, and what is malformed in it."""
+    """The rows of the only file with their weights, and its malformed rows."""
     malformed: list[Malformed] = []
     return [*read_changes(spec, Path(spec.path) / "1.json", 1, malformed.append)], malformed
 
@@ -102,7 +102,8 @@ def plain(rows: list[tuple[Value, int]]) -> list[tuple[Any, ...]]:
 
 
 def test_a_change_without_a_key(tmp_path: Path) -> None:
-    """It takes away the row before, and brings the one after; without the row before it is none."""
+    """A change without a key deletes the row before, and inserts the one after; if it lacks one that it needs, it is
+    malformed."""
     rows, malformed = found(spec_of(tmp_path, DEBEZIUM, f"{ROW}, changes(debezium)"))
     assert plain(rows) == [
         *[(1, "a", 1), (2, "b", 1), (1, "a", -1), (1, "c", 1), (1, "c", -1)],
@@ -119,7 +120,8 @@ def test_a_change_without_a_key(tmp_path: Path) -> None:
 
 
 def test_a_change_with_a_key(tmp_path: Path) -> None:
-    """It brings the row after, with what of the change is asked for; that a row is gone says its key."""
+    """A change with a key has the row after, with the fields of the change that are asked for; a deletion needs only
+    the key."""
     rows, malformed = found(spec_of(tmp_path, DEBEZIUM, f"{WITH_KEY}, changes(debezium)"))
     assert plain(rows) == [
         *[(1, "a", 7, 1, 1), (2, "b", 8, 1, 1), (1, "c", 9, 1, 1), (1, "c", 10, 1, -1)],
@@ -142,14 +144,15 @@ def test_a_change_feed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("envelope", ["debezium_flat", "debezium_flat_op"])
 def test_flat_changes(tmp_path: Path, envelope: str) -> None:
-    """A row and what has happened to it, side by side; a field that is called as what others are wrapped in is one."""
+    """A flat change is a row beside what has happened to it; a field with the name of the wrapper is a field like
+    others."""
     rows, malformed = found(spec_of(tmp_path, FLAT, f"{KEYED}, key(id), version(__lsn), changes({envelope})"))
     assert plain(rows) == [(1, "a", 1, None, 1), (2, "b", 2, None, 1), (1, "c", 3, None, 1), (2, None, 4, None, -1)]
     assert [m.line for m in malformed] == [6, 7, 8, 9]
 
 
 def test_dates_by_a_pattern(tmp_path: Path) -> None:
-    """Before and after a change."""
+    """A pattern for dates applies to the rows before and after a change."""
     rows, malformed = found(spec_of(tmp_path, DATED, BY_PATTERN))
     assert plain(rows) == [
         (1, date(2024, 1, 31), 1),

@@ -55,8 +55,8 @@ BEHIND = [
 
 @pytest.mark.parametrize(("format", "text", "expected"), BEHIND)
 def test_fields_behind_the_columns(tmp_path: Path, format: str, text: str, expected: list[object]) -> None:
-    """The delimiter may end all records, and with `line` there may be fields that are not read: also in records with a
-    tag, behind a header, and over several lines."""
+    """A delimiter may end all records, and with `line` further fields are ignored: also in records with a tag, with a
+    header, and over several lines."""
     row = "type(<A: int, B: string>)"
     (tmp_path / "f.csv").write_text(text)
     assert read_source(spec_of(f'source({format}, "f.csv", ",", type((int, string)))', tmp_path)) == Bag(expected)
@@ -86,7 +86,8 @@ HEADER_CASES = [
 
 @pytest.mark.parametrize(("text", "found", "reason"), HEADER_CASES)
 def test_csv_header(tmp_path: Path, text: str, found: list[tuple[int, str]], reason: str | None) -> None:
-    """Columns are found by their names, in each file by its own; what is not asked for is not read."""
+    """With a header, columns are found by their names, in each file by its own; columns that are not asked for are not
+    read."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "0.csv").write_text("A,B\n0,first\n")
     (tmp_path / "d" / "1.csv").write_text(text)
@@ -100,7 +101,7 @@ def test_csv_header(tmp_path: Path, text: str, found: list[tuple[int, str]], rea
 
 
 def test_columns_that_may_be_missing(tmp_path: Path) -> None:
-    """With `allowMissingColumns` they are missing values; a record has the fields of its own header all the same."""
+    """With `allowMissingColumns`, columns that a file lacks are null; its records have the fields of its own header."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "0.csv").write_text("B\nx\n")
     (tmp_path / "d" / "1.csv").write_text("C,A\n7,1\n")
@@ -109,7 +110,7 @@ def test_columns_that_may_be_missing(tmp_path: Path) -> None:
 
 
 def test_the_tag_of_a_row_is_its_first_field(tmp_path: Path) -> None:
-    """Whatever the header calls it."""
+    """The first field of a tagged row is its tag, whatever the header calls it."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "0.csv").write_text("B,B,A\n+,x,1\n+,y,2\n-,x,1\n")
     spec = spec_of(HEADER.replace("source", "stream").replace("header", "header, tagged"), tmp_path)
@@ -125,13 +126,13 @@ def test_the_tag_of_a_row_is_its_first_field(tmp_path: Path) -> None:
     ],
 )
 def test_what_has_no_names(tmp_path: Path, source: str, message: str) -> None:
-    """Positions are not taken for names."""
+    """A header needs a type with names, and `allowMissingColumns` needs a header."""
     with pytest.raises(UserError, match=message):
         spec_of(f"source({source})", tmp_path)
 
 
 def test_a_replacement_character_is_text(tmp_path: Path) -> None:
-    """It is UTF-8; bytes that are not are malformed, and shown with it."""
+    """The replacement character is valid text; bytes that are not UTF-8 are malformed, and shown as that character."""
     (tmp_path / "f.csv").write_bytes(b"1,\xef\xbf\xbd\n2,\xff\n3,\xed\xa0\x80\n")
     rejected: list[Malformed] = []
     spec = spec_of('source(csv, "f.csv", ",", type((int, string)))', tmp_path)
@@ -141,7 +142,7 @@ def test_a_replacement_character_is_text(tmp_path: Path) -> None:
 
 
 def test_json(tmp_path: Path) -> None:
-    """A field that is not there is missing; nested records and collections are read as they are."""
+    """A field that is not there is null; nested records and collections are read as they are."""
     (tmp_path / "f.json").write_text('{"A": 1, "T": [{"U": "x"}]}\n{"T": []}\n')
     spec = spec_of('source(json, "f.json", type(<A: int, T: {<U: string>}>))', tmp_path)
     expected = [
@@ -153,7 +154,7 @@ def test_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ['{"A": "x"}', "[1]", "{", '{"A": 3000000000}'])
 def test_malformed_json(tmp_path: Path, line: str) -> None:
-    """A line that is no such object is an error with the file and the line."""
+    """A line that is no object of the type is an error with the file and the line."""
     (tmp_path / "f.json").write_text('{"A": 1}\n' + line + "\n")
     with pytest.raises(UserError, match=r"f\.json:2:1: error: malformed row"):
         read_source(spec_of('source(json, "f.json", type(<A: int>))', tmp_path))
@@ -193,20 +194,20 @@ FOUND = [
 
 @pytest.mark.parametrize(("rows", "expected"), FOUND)
 def test_the_type_of_json_rows_is_found(tmp_path: Path, rows: list[str], expected: str) -> None:
-    """It is the least one that holds the first rows; what has none is `any`."""
+    """The type that is found in JSON is the least one that holds the first rows; a part without a type is `any`."""
     (tmp_path / "f.json").write_text("\n".join(rows) + "\n")
     assert str(spec_of('source(json, "f.json")', tmp_path).type) == expected
 
 
 def test_a_large_sample_is_bounded(tmp_path: Path) -> None:
-    """Of long rows fewer than a thousand are looked at."""
+    """Of long rows fewer than a thousand are sampled."""
     row = json.dumps({"a": "x" * 10_000})
     (tmp_path / "f.json").write_text("\n".join([*[row] * 120, '{"a": 1}']))
     assert str(spec_of('source(json, "f.json")', tmp_path).type) == "{<a: string>}"
 
 
 def test_patterns_name_files_and_directories(tmp_path: Path) -> None:
-    """The files of directories that a pattern names belong to the source, hidden ones not."""
+    """A pattern may name directories, whose files are read, except for hidden ones."""
     for name in ("d1/a.csv", "d2/b.csv", "d2/_c.csv", "_d3/d.csv", "d4.csv", "e.csv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"{name[-5]}\n")
@@ -216,7 +217,7 @@ def test_patterns_name_files_and_directories(tmp_path: Path) -> None:
 
 
 def damaged(file: Path) -> None:
-    """A gzip whose data are not what was compressed."""
+    """Writes a gzip file with corrupt data."""
     data = bytearray(gzip.compress(b"1,2\n" * 1000))
     data[15] ^= 0xFF
     data[18] ^= 0xFF
@@ -240,7 +241,7 @@ def damaged(file: Path) -> None:
     ],
 )
 def test_what_cannot_be_read(tmp_path: Path, source: str, write: Callable[[Path], object], message: str) -> None:
-    """A file that Python's own readers fail at is named in an error of ours."""
+    """A file that the readers of Python or Arrow fail at is an error that names it."""
     write(tmp_path / source.split('"')[1])
     with pytest.raises(UserError) as caught:
         read_source(spec_of(f"source({source})", tmp_path))
@@ -249,7 +250,8 @@ def test_what_cannot_be_read(tmp_path: Path, source: str, write: Callable[[Path]
 
 @pytest.mark.parametrize("other", ["in/a.csv", "_a.csv", ".a.csv", ".a.csv.gz"])
 def test_a_directory_with_nothing_that_is_read(tmp_path: Path, other: str) -> None:
-    """It is said, where no files may still come; what Spark leaves in an empty answer is none."""
+    """A directory whose files are all skipped is an error, but not for a stream; what Spark leaves beside an empty
+    answer does not count."""
     place = tmp_path / "d" / other
     place.parent.mkdir(parents=True)
     for nothing in ("_SUCCESS", "._SUCCESS.crc", ".gitkeep", ".part-0.csv.crc"):
@@ -273,14 +275,14 @@ def test_a_directory_with_nothing_that_is_read(tmp_path: Path, other: str) -> No
     ],
 )
 def test_no_file_is_called_so(tmp_path: Path, text: str) -> None:
-    """A path with a zero in it is an error with its place."""
+    """A path with the character 0 is an error with its place."""
     with pytest.raises(UserError, match="no path has the character") as caught:
         compile_over_files(text, base=tmp_path)
     assert caught.value.span is not None
 
 
 def test_a_file_that_is_malformed_as_a_whole_counts_as_one(tmp_path: Path) -> None:
-    """So that the rows of a batch without the malformed ones are none."""
+    """A file that is malformed as a whole counts as one row, so that no rows are left without the malformed ones."""
     for name, source in {
         "f.parquet": 'parquet, "f.parquet", type(<A: int>)',
         "f.xml": 'xml, "f.xml", {"a"}',

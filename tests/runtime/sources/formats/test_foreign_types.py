@@ -1,4 +1,5 @@
-"""Columns of files and of DataFrames, of types that are near those that are asked for, with values at every level."""
+"""Columns of files and of DataFrames whose types are similar to those that are asked for, with values at every
+level."""
 
 from __future__ import annotations
 
@@ -39,9 +40,9 @@ from tests.support.strategies import BASIC, present
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 NAMES = ("X", "Y", "x", "y", "Z")
-"""Some differ in case alone."""
+"""Names of fields, some of which differ only in case."""
 
-# What may be asked for where this is written.
+# The types that may be asked for, by the type that is written.
 WIDER: dict[Type, tuple[Type, ...]] = {
     ty.INT: (ty.INT, ty.LONG, ty.FLOAT, ty.DOUBLE),
     ty.LONG: (ty.LONG, ty.FLOAT, ty.DOUBLE),
@@ -55,8 +56,8 @@ WIDER: dict[Type, tuple[Type, ...]] = {
 
 @st.composite
 def pairs(draw: Draw, tuples: bool, times: bool = True, fit: bool = False) -> tuple[ty.RecordType, ty.RecordType]:
-    """A type of rows that is written, without tuples, and one that is asked for: often one that fits,
-    always where they are to `fit`."""
+    """A type of rows that is written, without tuples, and one that is asked for: it often fits, and with `fit`
+    always."""
     basic = [t for t in BASIC if times or t != ty.TIMESTAMP]
     written = draw(records(st.recursive(st.sampled_from(basic), larger, max_leaves=4)))
     return written, draw(near(written, tuples, fit))
@@ -75,7 +76,7 @@ def records(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[ty.RecordType]:
 
 @st.composite
 def near(draw: Draw, written: Type, tuples: bool, fit: bool, top: bool = True) -> Type:
-    """A type that is like another one, or nearly so."""
+    """A type that is equal or similar to another one."""
     if not top and not fit and draw(st.integers(0, 15)) == 0:
         return draw(st.sampled_from((ty.BOOL, ty.INT, ty.STRING, ty.ListType(ty.INT), ty.RecordType((("X", ty.INT),)))))
     match written:
@@ -95,7 +96,8 @@ def near(draw: Draw, written: Type, tuples: bool, fit: bool, top: bool = True) -
 
 
 def nodes(t: Type, like: Type | None = None, at: str = "") -> dict[str, object]:
-    """What is at each place in a type. The parts of a tuple are called as the fields that it stands for."""
+    """The kind or basic type at each place in a type. The parts of a tuple have the names of the fields that it stands
+    for."""
     match t:
         case ty.RecordType(fields):
             inside = dict(like.fields) if isinstance(like, ty.RecordType) else {}
@@ -115,7 +117,7 @@ def nodes(t: Type, like: Type | None = None, at: str = "") -> dict[str, object]:
 
 
 def may_stand_for(written: Type, wanted: Type) -> bool:
-    """Whether all that is asked for is there."""
+    """Whether a written type has all parts that are asked for, with types that can be read as those asked for."""
     there = nodes(written)
     return all(
         at in there and (there[at] == t or (isinstance(t, ty.Basic) and t in WIDER.get(there[at], ())))  # type: ignore[call-overload]
@@ -124,7 +126,7 @@ def may_stand_for(written: Type, wanted: Type) -> bool:
 
 
 def taken_as(value: Value, wanted: Type) -> Value:
-    """A value that was written, as what is asked for."""
+    """A value that was written, converted to the type that is asked for."""
     if value is None:
         return None
     match wanted:
@@ -159,7 +161,8 @@ def spec_of(wanted: Type, directory: Path, format: Format) -> SourceSpec:
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_files(data: st.DataObject) -> None:
-    """The reference reader takes what fits, by the names of the fields, or their places, and refuses the rest."""
+    """The reference reader reads a type that fits, by the names of fields or, for tuples, by their places, and refuses
+    others."""
     format = data.draw(st.sampled_from((PARQUET, ORC)))
     written, wanted = data.draw(pairs(tuples=True, times=format is PARQUET))
     rows = data.draw(rows_of(written))
@@ -177,7 +180,7 @@ def test_files(data: st.DataObject) -> None:
 
 @pytest.mark.spark
 def test_files_on_spark(spark: SparkSession) -> None:
-    """Spark reads the same rows, of files of different types in one directory too."""
+    """Spark reads the same rows, also from files of different types in one directory."""
 
     @given(st.data())
     @settings(max_examples=8, deadline=None, phases=[Phase.generate])
@@ -202,7 +205,7 @@ def test_files_on_spark(spark: SparkSession) -> None:
 
 
 def listed(t: Type) -> Any:
-    """A type with lists for its bags, as it is written."""
+    """A type with lists instead of bags, as it is written."""
     match t:
         case ty.RecordType(fields):
             return ty.RecordType(tuple((name, listed(item)) for name, item in fields))
@@ -214,7 +217,8 @@ def listed(t: Type) -> Any:
 
 @pytest.mark.spark
 def test_pairs_are_structs_or_maps(spark: SparkSession, tmp_path: Path) -> None:
-    """A bag of pairs is a map, or an array of structs, whatever their fields are called, in both engines."""
+    """A bag of pairs is read from a map, or from an array of structs, whatever their fields are called, in both
+    engines."""
     struct = pa.struct([("b", pa.int32()), ("a", pa.string())])
     of_structs = pa.array([[{"b": 1, "a": "c"}, None], None], pa.list_(struct))
     of_a_map = pa.array([[(2, "d")], None], pa.map_(pa.int32(), pa.string()))
@@ -246,7 +250,7 @@ WRONG_FILES = [
 
 @pytest.mark.parametrize(("asked", "written", "said"), WRONG_FILES)
 def test_wrong_parts_of_files(tmp_path: Path, asked: str, written: pa.DataType, said: str) -> None:
-    """The message names the column and the way to the part."""
+    """The message names the column, and the path to the part whose type is wrong."""
     pq.write_table(pa.table({"S": pa.array([None], written)}), tmp_path / "f.parquet")
     program = compile_over_files(f'source(parquet, "f.parquet", type({asked}));', base=tmp_path)
     with pytest.raises(UserError, match=re.escape(said)):
@@ -265,7 +269,7 @@ def test_wrong_parts_of_files(tmp_path: Path, asked: str, written: pa.DataType, 
     ],
 )
 def test_what_a_writer_had_in_memory(tmp_path: Path, in_memory: pa.DataType, row: str, value: Value) -> None:
-    """A file notes how its columns were held there, which says nothing of what is in it."""
+    """How a writer held its columns in memory, which the file records, does not change the type of the rows."""
     pq.write_table(pa.table({"S": pa.array([value, None], in_memory)}), tmp_path / "f.parquet")
     spec = next(iter(compile_over_files('source(parquet, "f.parquet");', base=tmp_path).sources.values()))
     assert str(spec.row) == row
@@ -273,7 +277,8 @@ def test_what_a_writer_had_in_memory(tmp_path: Path, in_memory: pa.DataType, row
 
 
 def test_timestamps_of_96_bits(tmp_path: Path) -> None:
-    """Spark writes them unless it is told otherwise; they have no unit, and reach beyond what nanoseconds do."""
+    """Timestamps of 96 bits, which Spark writes by default, are read, also those beyond the range of 64-bit
+    nanoseconds."""
     times = [datetime(1600, 1, 1), datetime(2024, 1, 1, 10, 0, 0, 123), None]
     table = pa.table({"S": pa.array(times, pa.timestamp("us"))})
     pq.write_table(table, tmp_path / "f.parquet", use_deprecated_int96_timestamps=True, store_schema=False)
@@ -307,7 +312,7 @@ def test_frames(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_frames_that_fit_stay_as_they_are(spark: SparkSession) -> None:
-    """Nothing is put into the plan where there is nothing to convert."""
+    """A DataFrame with nothing to convert is used as it is."""
     row = ty.RecordType((("A", ty.LONG), ("S", ty.RecordType((("X", ty.ListType(ty.RecordType((("Y", ty.DATE),)))),)))))
     df = to_dataframe(spark, [], ty.BagType(row))
     assert conformed(df, row, "S") is df

@@ -1,4 +1,5 @@
-"""Types that are found in CSV: what is found holds what it was found in, and nothing of a field is lost by it."""
+"""Types that are found in CSV and other files: a type holds the data that it was found in, and no part of a field is
+lost."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ FIELD = st.one_of(st.sampled_from(NUMBERS), st.sampled_from(OTHERS), st.text("01
 
 @given(FIELD.map(str.strip))
 def test_a_field_is_a_value_of_its_type(field: str) -> None:
-    """And whole numbers are written again as they stood there."""
+    """A field is a value of the type that is found for it, and the text of a whole number is kept."""
     found = field_type(field)
     value = value_of(field, found, "A")
     if found == ty.LONG:
@@ -117,7 +118,7 @@ def test_headers(tmp_path: Path, names: list[str], fields: list[str]) -> None:
     ],
 )
 def test_rows(tmp_path: Path, files: dict[str, str], source: str, row: str) -> None:
-    """What the type of the rows of some files is."""
+    """The types that are found for the rows of some files."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -139,7 +140,7 @@ def test_headers_that_say_nothing(tmp_path: Path, header: str, said: str) -> Non
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
 def test_headers_that_are_not_utf8(tmp_path: Path, encoding: str) -> None:
-    """No column is left out because its name cannot be read; beside columns that are named, one may have any."""
+    """A header that is not UTF-8 is an error, except for a type that names the other columns."""
     (tmp_path / "f").write_bytes("café,b\n1,2\n".encode(encoding))
     with pytest.raises(UserError, match="is not text in UTF-8"):
         compile_over_files('count(source(csv, "f", header));', base=tmp_path)
@@ -150,7 +151,7 @@ def test_headers_that_are_not_utf8(tmp_path: Path, encoding: str) -> None:
 
 
 def test_a_stream_keeps_its_type(tmp_path: Path) -> None:
-    """Files that come later change nothing, those of which the names come first neither; a row of another type is
+    """A stream keeps its type whatever files arrive later, also files with smaller names; a row of another type is
     malformed."""
     query = 'select x from x in stream(csv, "d", header);'
     write(tmp_path / "d" / "5.csv", "n\n1\n", 0)
@@ -176,7 +177,8 @@ def test_a_stream_keeps_its_type(tmp_path: Path) -> None:
     ],
 )
 def test_the_type_that_reads_a_later_row(tmp_path: Path, first: str, later: str, said: str) -> None:
-    """It is said where a row does not fit the type that was found; not where the type is given."""
+    """If a row does not fit the type that was found, the hint is a type that reads it; with a given type there is no
+    hint."""
     header = ",".join("abcdefg"[: first.count(",") + 1])
     write(tmp_path / "d" / "1.csv", f"{header}\n{first}\n", 1)
     text = 'select x.a from x in stream(csv, "d", header);'
@@ -195,7 +197,7 @@ def test_the_type_that_reads_a_later_row(tmp_path: Path, first: str, later: str,
 
 @pytest.mark.parametrize("names", [("a = ", "b = "), ("", "")])
 def test_streams_over_one_directory(tmp_path: Path, names: tuple[str, str]) -> None:
-    """Those that read it in other ways have other types, which are theirs after a restart too."""
+    """Streams that read one directory in different ways have different types, also after a restart."""
     sources = 'stream(csv, "d", header)', 'stream(csv, "d", "|")'
     read = [name.removesuffix(" = ") or source for name, source in zip(names, sources, strict=True)]
     said = "".join(f"{name}{source};\n" for name, source in zip(names, sources, strict=True) if name)
@@ -210,7 +212,8 @@ def test_streams_over_one_directory(tmp_path: Path, names: tuple[str, str]) -> N
 
 
 def test_what_was_left_out_is_known_after_a_restart(tmp_path: Path) -> None:
-    """A query that asks for it is told so; so it is where files came later that have no such column."""
+    """After a restart, a query that asks for a column that was left out is told so, even if later files lack the
+    column."""
     (tmp_path / "d").mkdir()
     inner = {"x": 1, "raw": time(1)}
     pq.write_table(pa.table({"n": [1], "raw": [time(1)], "r": [inner]}), tmp_path / "d" / "1.parquet")
@@ -225,7 +228,7 @@ def test_what_was_left_out_is_known_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_times_of_day(tmp_path: Path) -> None:
-    """They are of no type; the hint says what to write."""
+    """A time of day has no type, and the hint says what to do."""
     pq.write_table(pa.table({"n": [1], "at": [time(10, 20)], "all": [[time(1)]]}), tmp_path / "f.parquet")
     for asked in ("at", "all"):
         with pytest.raises(UserError, match=r"is of type .*time64.*, which the language does not have") as caught:
@@ -235,7 +238,8 @@ def test_times_of_day(tmp_path: Path) -> None:
 
 
 def test_bytes_that_were_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint of before there was a type for them has the rows that it had, and its states."""
+    """A checkpoint from before there was a type for bytes goes on with the same columns and states; asking for a column
+    that was left out is an error."""
     text = 'd = stream(parquet, "d"); {0};'
     (tmp_path / "d").mkdir()
     table = pa.table({"n": [1], "raw": [b"a"], "all": [[b"a"]]})
@@ -258,7 +262,7 @@ def test_bytes_that_were_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_stream_without_files(tmp_path: Path) -> None:
-    """Its type cannot be found."""
+    """The type of a stream without files cannot be found."""
     (tmp_path / "d").mkdir()
     with pytest.raises(UserError, match=r"no file in .* to take the type of the rows from"):
         compile_over_files('count(stream(csv, "d"));', base=tmp_path)
@@ -273,7 +277,7 @@ def test_a_stream_without_files(tmp_path: Path) -> None:
     ],
 )
 def test_a_sample(tmp_path: Path, name: str, text: str, source: str) -> None:
-    """The type is found in as many of the first rows as is said."""
+    """`sample` sets the number of first rows in which the type is found."""
     (tmp_path / name).write_text(text)
 
     def found(more: str) -> str:
@@ -294,7 +298,7 @@ def test_a_sample(tmp_path: Path, name: str, text: str, source: str) -> None:
     ],
 )
 def test_a_sample_of_long_rows(tmp_path: Path, name: str, row: str, last: str, source: str) -> None:
-    """They are looked at however long they are, where it is said how many."""
+    """With `sample`, the given number of rows is sampled however long they are."""
     (tmp_path / name).write_text(row * 700 + last)
 
     def found(more: str) -> str:
@@ -306,7 +310,7 @@ def test_a_sample_of_long_rows(tmp_path: Path, name: str, row: str, last: str, s
 
 
 def test_a_sample_is_fixed_with_the_type(tmp_path: Path) -> None:
-    """What a checkpoint has found stays, whatever is said of the sample later."""
+    """The type in a checkpoint stays, whatever `sample` is later."""
     write(tmp_path / "d" / "1.csv", "n\n" + "1\n" * 5 + "x\n", 0)
     query = 'select x.n from x in stream(csv, "d", header, sample({}));'
     Stream(tmp_path, query.format(9)).run()
@@ -343,7 +347,7 @@ INT, LONG, HALF = pa.array([1], pa.int32()), pa.array([2], pa.int64()), pa.array
     ],
 )
 def test_columns_of_all_files(tmp_path: Path, files: list[dict[str, object]], row: str) -> None:
-    """A type that holds the rows of all files, in whatever order they come; where none does, the first one stays."""
+    """The type holds the rows of all files, in any order; if there is no such type, that of the first file stays."""
     for number, columns in enumerate(files):
         parquet(tmp_path / f"{number}.parquet", **columns)
     program = compile_over_files(f'source(parquet, "{tmp_path}");')
@@ -353,7 +357,8 @@ def test_columns_of_all_files(tmp_path: Path, files: list[dict[str, object]], ro
 
 
 def test_a_file_that_fits_no_wider_type(tmp_path: Path) -> None:
-    """It changes nothing, and is malformed when it is read; so is one that is no Parquet."""
+    """A file that fits no wider type does not change the type, and is malformed when it is read; so is one that is no
+    Parquet."""
     parquet(tmp_path / "d" / "1.parquet", a=["x"])
     for number, wrong in enumerate(({"a": [1]}, {"a": [{"x": 1}]}, None)):
         file = tmp_path / "d" / f"2{number}.parquet"
@@ -379,7 +384,7 @@ def test_a_file_that_fits_no_wider_type(tmp_path: Path) -> None:
     ],
 )
 def test_fields_that_may_be_missing(tmp_path: Path, given: str, there: list[object], hint: str | None) -> None:
-    """Of structs in columns, as columns may; the hint says what reads a file that is otherwise."""
+    """With `allowMissingColumns`, fields of structs may be missing, too; the hint says what reads the file."""
     parquet(tmp_path / "1.parquet", a=there)
 
     def rows(t: str, option: str) -> Bag:
@@ -400,7 +405,8 @@ def test_fields_that_may_be_missing(tmp_path: Path, given: str, there: list[obje
 
 
 def test_columns_that_may_be_missing(tmp_path: Path) -> None:
-    """Of a given type, where that is said; else it is a mistake, which is told of the option."""
+    """With `allowMissingColumns`, columns of a given type may be missing; without it, this is an error that names the
+    option."""
     parquet(tmp_path / "d" / "1.parquet", a=[1])
     parquet(tmp_path / "d" / "2.parquet", b=[1.5])
 
@@ -421,13 +427,13 @@ CUT_OFF += [datetime(2023, 11, 14, 22, 13, 20, 123456)]
 
 
 def rows_of(query: str) -> Bag:
-    """The rows of the one source of a query, which has no errors."""
+    """The rows of the only source of a query."""
     return read_source(*compile_over_files(query).sources.values())
 
 
 def test_timestamps_of_nanoseconds(tmp_path: Path) -> None:
-    """They are refused, with the option that cuts them off, or left out; with it they are those of their microsecond,
-    also inside others and with a zone."""
+    """Timestamps of nanoseconds are left out, or refused with a hint; with `truncateTimestamps` they are truncated to
+    microseconds, also inside other values and with a zone."""
     ns, zoned = pa.timestamp("ns"), pa.timestamp("ns", "Europe/Berlin")
     columns = {
         "k": [0, 1, 2, 3],
@@ -457,7 +463,7 @@ def test_timestamps_of_nanoseconds(tmp_path: Path) -> None:
 
 
 def test_nothing_but_nanoseconds(tmp_path: Path) -> None:
-    """A file without another column is of no type, and the error names the option."""
+    """A file with no other column than timestamps of nanoseconds has no type, and the error names the option."""
     parquet(tmp_path / "t.parquet", t=pa.array([1], pa.timestamp("ns")))
     with pytest.raises(UserError, match="has no column of a type that the language has") as caught:
         compile_over_files(f'source(parquet, "{tmp_path / "t.parquet"}");')

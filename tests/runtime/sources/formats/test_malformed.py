@@ -1,4 +1,4 @@
-"""Wrong data, kind by kind: one exact message, exit code 1; and in quarantine, nothing lost."""
+"""Malformed data of each kind: one exact message and exit code 1, or no row lost in quarantine."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from mrql.runtime.sources.formats.csv import OPEN_QUOTE
 
 @attrs.frozen
 class Bad:
-    """A file with something wrong in it, how it is read, and what is said about it.
+    """A file with malformed data, the source by which it is read, and the message.
 
-    `rows` are those that are right, `kept` is how many are put into quarantine.
+    `rows` is the number of well-formed rows, and `kept` that of the rows in quarantine.
     """
 
     file: str
@@ -292,7 +292,7 @@ DOCUMENTS: dict[str, Bad] = {
     ),
     "json, a document that is not UTF-8": document(b'[{"A":\n "\xff"}]', f"2:1: {ROW}not text in UTF-8 (column 3)"),
 }
-"""Those that both engines find before there are any rows: the driver reads the file."""
+"""Documents that both engines find malformed before there are any rows: the driver reads the file."""
 
 
 def run(home: Path, source: str, *options: str) -> Result:
@@ -361,7 +361,7 @@ def zstandard(data: bytes) -> bytes:
     ],
 )
 def test_what_may_have_been_forgotten(tmp_path: Path, name: str, text: str, type: str, hint: str | None) -> None:
-    """A first record of names, a file that is one array."""
+    """If an option may have been forgotten, such as `header` or `multiline`, the hint names it."""
     (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
     more = ['","'] if name.endswith("csv") else []
     row, _, option = type.partition("; ")
@@ -378,14 +378,14 @@ def test_what_may_have_been_forgotten(tmp_path: Path, name: str, text: str, type
 def test_a_compressed_file_without_its_extension(
     tmp_path: Path, source: str, pack: Callable[[bytes], bytes], suffix: str
 ) -> None:
-    """Its first line is malformed, and why is told by how it begins."""
+    """A compressed file without its extension is malformed in its first line, and its first bytes give the hint."""
     (tmp_path / "f").write_bytes(pack(b'{"A": 1}\n' * 100))
     done = run(tmp_path, source, "--engine", "reference")
     assert f"hint: the file is compressed, and read so if its name ends in {suffix}\n" in done.stderr
 
 
 def test_columns_of_the_path_in_the_files_too(tmp_path: Path) -> None:
-    """A record that has the column of a partition once more has one too many."""
+    """A record that also has the column of a partition has one field too many, which the hint explains."""
     (tmp_path / "in" / "day=2026-01-31").mkdir(parents=True)
     (tmp_path / "in" / "day=2026-01-31" / "f.csv").write_text("1,2026-01-31\n")
     done = run(tmp_path, 'csv, "in", ",", type(<a: long, day: date>)', "--engine", "reference")
@@ -414,13 +414,14 @@ def check_keeps(home: Path, bad: Bad, engine: str) -> None:
 
 @pytest.mark.parametrize("name", [*BAD, *DOCUMENTS])
 def test_the_first_malformed_row_is_an_error(tmp_path: Path, name: str) -> None:
-    """It has one message with file, line and reason, and nothing is put out."""
+    """The first malformed row is an error with one message, with file, line and reason, and there is no answer."""
     check_fails(tmp_path, {**BAD, **DOCUMENTS}[name], "reference")
 
 
 @pytest.mark.parametrize("name", [*BAD, *DOCUMENTS])
 def test_malformed_rows_are_kept_aside(tmp_path: Path, name: str) -> None:
-    """The other rows are answered from, those are counted and kept with their text."""
+    """With a quarantine, the answer is that to the well-formed rows; malformed rows are counted, and kept with their
+    text."""
     check_keeps(tmp_path, {**BAD, **DOCUMENTS}[name], "reference")
 
 
@@ -507,7 +508,7 @@ SOURCES: list[tuple[str, str, str]] = [
 
 @pytest.mark.parametrize(("source", "message", "hint"), SOURCES)
 def test_a_wrong_source(tmp_path: Path, source: str, message: str, hint: str) -> None:
-    """One message, which names the file or what is wrong with the source."""
+    """A wrong source has one message, which names the file or what is wrong."""
     (tmp_path / "f.csv").write_text("1\n")
     (tmp_path / "empty.json").write_text("\n \n")
     (tmp_path / "nothing").mkdir()
@@ -530,7 +531,7 @@ def test_a_wrong_source(tmp_path: Path, source: str, message: str, hint: str) ->
 
 
 def test_a_quarantine_needs_its_directory(tmp_path: Path) -> None:
-    """The two options go together, and the directory is empty."""
+    """`--malformed quarantine` and `--quarantine` go together, and the directory must be empty."""
     (tmp_path / "f.csv").write_text("1\n")
     source = 'csv, "f.csv", ",", type(int)'
     alone = run(tmp_path, source, "--malformed", "quarantine")
@@ -590,7 +591,7 @@ def check_stream(home: Path, engine: str) -> None:
 
 
 def test_a_directory_for_each_batch(tmp_path: Path) -> None:
-    """What is kept lies in a directory of the batch's number; a static table's rows in one of their own."""
+    """Malformed rows of a stream are kept in a directory for each batch, those of static tables in one of their own."""
     check_stream(tmp_path, "reference")
 
 
@@ -601,7 +602,7 @@ def test_a_directory_for_each_batch_on_spark(tmp_path: Path, spark: SparkSession
 
 
 def test_a_failed_batch_keeps_nothing(tmp_path: Path) -> None:
-    """Where a batch fails, its malformed rows are not kept: it has not happened."""
+    """The malformed rows of a batch that fails are not kept."""
     (tmp_path / "q.mrql").write_text('s = stream(csv, "s", ",", type(int));\nselect 1 / x from x in s;\n')
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "0.csv").write_text("0\nx\n")

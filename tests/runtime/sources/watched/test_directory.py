@@ -1,4 +1,4 @@
-"""A stream over a directory: what it says of files that it does not read."""
+"""A stream over a directory: its warnings about files that it does not read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write(home: Path, files: dict[str, str]) -> None:
 
 
 def test_a_stream_over_other_directories(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """That they are not looked at is said once."""
+    """A directory with subdirectories only, which are not read, is reported once."""
     (tmp_path / "d" / "in").mkdir(parents=True)
     (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
     watched = Directory(spec)
@@ -33,7 +33,7 @@ def test_a_stream_over_other_directories(tmp_path: Path, caplog: pytest.LogCaptu
 def test_a_stream_over_files_that_are_not_looked_at(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By their names: it is said once, and no more when another file has come."""
+    """A directory whose files are all skipped because of their names is reported once."""
     write(tmp_path, {f"d/{name}": "1\n", "d/.gitkeep": "", "d/_SUCCESS": "", "d/.b.crc": ""})
     (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
     watched = Directory(spec)
@@ -47,7 +47,7 @@ def test_a_stream_over_files_that_are_not_looked_at(
 def test_a_stream_over_what_a_writer_leaves_in_an_empty_directory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is said of it: there are no rows in it."""
+    """Files that a writer leaves in an empty directory are not reported, as they have no rows."""
     write(tmp_path, {"d/.gitkeep": "", "d/_SUCCESS": "", "d/._SUCCESS.crc": ""})
     (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
     with caplog.at_level(logging.WARNING, "mrql"):
