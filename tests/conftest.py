@@ -1,7 +1,7 @@
-"""What the tests of a process share: a Spark session, started by the first that needs one, and how cases are generated.
+"""Shared by the tests of a process: a Spark session, started by the first that needs one, and how cases are generated.
 
-The same cases are generated in every run, so that a failure is nobody's luck. New ones are looked for with
-`pytest --hypothesis-profile=explore`.
+The same cases are generated in every run, so that failures are repeatable. `pytest --hypothesis-profile=explore`
+generates new ones.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile("repeatable")
 
-# The processes that tests start have it from here. A directory of settings would keep them from sharing classes.
+# The processes that tests start inherit it. A directory of settings would keep them from sharing classes.
 PROPERTIES = Path(__file__).parent / "spark" / "spark-defaults.conf"
 os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--properties-file {shlex.quote(str(PROPERTIES))} pyspark-shell")
-# What one has compiled of the modules is there for the next, and for the next run, whatever the environment says: to
-# compile them takes as long as all else that the start of a command takes.
+# Modules that one process has compiled are there for the next, and for the next run, whatever the environment says: to
+# compile them takes as long as everything else at the start of a command.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ.setdefault(class_archive.SWITCH, str(Path(__file__).parent.parent / ".pytest_cache" / "classes"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves most of the wide tests to `make soak`: of the cases of a test each n-th in either engine. Who asks for
-    tests by their names or marks gets them."""
+    """Leaves most of the wide tests to `make soak`: of the cases of a test with `keep`, each `keep`-th in either engine
+    is kept, and of the others none. Tests that are selected by name or mark are all kept."""
     if config.option.keyword or config.option.markexpr or any("::" in each for each in config.args):
         return
     seen: Counter[tuple[str, bool]] = Counter()
@@ -56,10 +56,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the first test (the test runner, the modules) is never garbage.
+    """Objects that exist before the first test (the test runner, the modules) are never garbage.
 
     Deep texts make hundreds of thousands of objects, and the collector would look at all others each time. Terms and
-    values have no circles: to look for them after each 700 objects takes a sixth of the time of a plan.
+    values have no cycles: to look for them after each 700 objects takes a sixth of the time of planning.
     """
     gc.collect()
     gc.freeze()
@@ -70,8 +70,8 @@ def local_spark(plans: Mapping[str, str] = COMPILED) -> SparkSession:
     """A local session with two cores and two shuffle partitions; its plans are compiled as in a program, or not."""
     from mrql.runtime.spark.session.session import local_session
 
-    # As in `tests/spark`. Without the second compiler there is little room for what the first one makes of the code
-    # that Spark generates. Nearly all objects are gone when a job is done: with room for more, collections are few.
+    # As in `tests/spark`. Without the second compiler there is little room for the machine code that the first one
+    # makes of generated code. Nearly all objects are garbage after a job: with room for more, collections are few.
     trusting = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
     young = f"{trusting} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m -Xms1g -Xmn640m"
     conf = {
@@ -85,8 +85,8 @@ def local_spark(plans: Mapping[str, str] = COMPILED) -> SparkSession:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """A third of the tests each has states in one partition, in several, or in several once they have grown; each test
-    the same in every run, unless it says which."""
+    """Runs a third of the tests each with states in one partition, in several, or in several once they have grown: a
+    test has the same in every run, unless a mark says which."""
     asked = item.get_closest_marker("partitions")
     how = asked.args[0] if asked else DRAWN[crc32(item.nodeid.encode()) % len(DRAWN)]
     with states(how):
@@ -95,7 +95,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.fixture(scope="session")
 def compiled_spark() -> Iterator[SparkSession]:
-    """The session that all tests share, as a program has it: plans are compiled to Java code."""
+    """The session that all tests share, as in a program: plans are compiled to Java code."""
     session = local_spark()
     yield session
     session.stop()
@@ -103,7 +103,7 @@ def compiled_spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def spark(compiled_spark: SparkSession) -> Iterator[SparkSession]:
-    """The same, for tests over a handful of rows: nothing is compiled, which takes longer than to run it."""
+    """The same session, for tests over a handful of rows: no code is generated, since compiling it takes longer."""
     with interpreted(compiled_spark):
         yield compiled_spark
 

@@ -1,6 +1,6 @@
-"""Writes the golden files and the tables of `docs/` anew: `python -m tests.regenerate`.
+"""Regenerates the golden files and the tables of `docs/`: `python -m tests.regenerate`.
 
-Only for a change that is wanted: read what it changes before it goes in.
+Only for an intended change: review what it changes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from tests.support.golden_cases import GOLDEN, golden_files
 
 
 def main() -> None:
-    """Writes each file that differs, removes those that are no longer, and says which."""
+    """Writes each file that differs, removes those that are not wanted, and says which."""
     wanted = golden_files()
     for path in sorted(p.relative_to(GOLDEN) for p in GOLDEN.rglob("*.txt")):
         if path not in wanted:

@@ -1,4 +1,4 @@
-"""What docs/contributing.md adds as examples works as it stands there, and by the steps that are written there."""
+"""The examples of docs/contributing.md work as they are written there, and by the steps that are given there."""
 
 from __future__ import annotations
 import __future__
@@ -72,7 +72,7 @@ def added(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
 
 
 def entry(name: str, table: ModuleType) -> object:
-    """What an example adds to a file that is there: its last expression, after what it defines."""
+    """The entry that an example adds to an existing file: its last expression, after its definitions."""
     *before, last = re.split(r"\n\n\n|\n\n(?=\w+\()", EXAMPLES[name].rstrip())
     known = dict(vars(table))
     for part in before:
@@ -81,7 +81,7 @@ def entry(name: str, table: ModuleType) -> object:
 
 
 def line(name: str, module: ModuleType) -> dict[str, Any]:
-    """What an example adds to a table: a key, and what a module calls its value."""
+    """The line that an example adds to a table: a key, and a value by its name in a module."""
     found = eval("{" + EXAMPLES[name] + "}", dict(vars(module)))
     assert isinstance(found, dict)
     return found
@@ -102,7 +102,7 @@ def answer_on_spark(text: str, spark: SparkSession) -> object:
 
 
 def test_the_table_counts_the_examples() -> None:
-    """Of each thing that is added: the files, but for those with tables, and the lines in these."""
+    """The table gives, for each addition, the number of files added, and of lines added to tables."""
     text = (DOCS / "contributing.md").read_text(encoding="utf-8")
     counted = re.findall(r"^\| \[(.+)\]\(#(.+)\) \| (\d+).* \| (\d*) ?\|$", text, re.MULTILINE)
     sections = dict(re.findall(r"^### ([^\n]+)\n(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL))
@@ -128,7 +128,7 @@ def aggregation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def file_format(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A directory with a file of the format, which is added."""
+    """Adds the format; returns a directory with a file of it."""
     module = added(monkeypatch, "runtime/sources/formats/paragraphs.py")
     for name, made in line("runtime/sources/formats/formats.py", module).items():
         monkeypatch.setitem(FORMATS, name, made)
@@ -152,7 +152,7 @@ def test_an_aggregation() -> None:
 
 
 def test_a_format_of_files(file_format: Path) -> None:
-    """It is read, and what it does not take is said of it as of the others."""
+    """An added format is read, and has the errors that other formats have."""
     assert answer(f'select p from p in source(paragraphs, "{file_format}");') == PARAGRAPHS
     with pytest.raises(UserError, match="a paragraphs source has no option `header`"):
         answer(f'select p from p in source(paragraphs, "{file_format}", header);')
@@ -171,14 +171,14 @@ def monoid(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bits() -> Term:
-    """The bits of each key, which are a merge of its values."""
+    """The bits of each key: its values merged by `xor`."""
     pairs = b.stream("S", ty.BagType(ty.TupleType((ty.LONG, ty.LONG))))
     return b.cmap(lambda k, vs: b.single((k, b.reduce("xor", vs))), b.group_by(pairs))
 
 
 @pytest.mark.usefixtures("monoid")
 def test_a_monoid() -> None:
-    """Rows come and go; what is left of each bit is what is there an odd number of times."""
+    """Under insertions and deletions, a bit is set if an odd number of the current rows have it."""
     arriving = [{"S": ZSet.of([(1, 5), (1, 3), (2, 4)])}, {"S": ZSet.of([(1, 8)]) - ZSet.of([(1, 5), (2, 4)])}]
     first, then = streams.maintained(bits(), arriving)
     assert first == ZSet.of([(1, 6), (2, 4)])
@@ -188,7 +188,7 @@ def test_a_monoid() -> None:
 @pytest.mark.spark
 @pytest.mark.usefixtures("monoid")
 def test_a_monoid_on_spark(spark: SparkSession) -> None:
-    """Likewise, of rows that are there several times, too."""
+    """An added monoid merges rows on Spark, too, even if they occur several times."""
     query = mrql.compile(bits())
 
     def rows(*pairs: tuple[int, int]) -> DataFrame:
@@ -204,7 +204,7 @@ def test_a_monoid_on_spark(spark: SparkSession) -> None:
 @pytest.mark.spark
 @pytest.mark.usefixtures("scalar_function", "aggregation", "construct")
 def test_on_spark(file_format: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The function, the aggregation, the format and the construct in one query."""
+    """The added function, aggregation, format and construct have the same answer on Spark, in one query."""
     from mrql.runtime.spark.io import formats
 
     module = added(monkeypatch, "runtime/spark/io/paragraphs.py")
@@ -222,7 +222,7 @@ CHOICES = 'S = stream(csv, "s", ",", type((long, long))); select (k, if {} then 
 
 
 def test_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs where its entry stands, is checked and shown as the others are, and keeps what may be missing."""
+    """An added pass runs where its entry is, is traced, and keeps a choice whose condition may be missing."""
     module = added(monkeypatch, "rewrite/normalize/drop_choices.py")
     monkeypatch.setattr(pipeline, "drop_choices", module.drop_choices, raising=False)
     made = entry("rewrite/pipeline.py", pipeline)
@@ -240,7 +240,7 @@ def test_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def construct(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The language, with it."""
+    """Adds the construct to the language."""
     text = resources.files("mrql.parser").joinpath("grammar.lark").read_text(encoding="utf-8")
     first = re.search(r"^\?term: .*\n", text, re.MULTILINE)
     assert first is not None
@@ -277,7 +277,7 @@ def construct(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("construct")
 def test_a_construct() -> None:
-    """It is read, has a value wherever an expression may stand, and an error of its own."""
+    """An added construct is parsed, has a value wherever an expression may stand, and an error of its own."""
     assert answer("#(select x from x in {1, 2, 3} where x > 1) + #([4]);") == 3
     assert answer("select (k, #(v)) from (k, v) in {(1, 3), (1, 9), (2, 5)} group by k;") == Bag([(1, 2), (2, 1)])
     with pytest.raises(UserError, match=r"`#\(e\)` is the number of elements of a collection, not of int"):
@@ -285,7 +285,7 @@ def test_a_construct() -> None:
 
 
 def test_a_source_that_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It keeps what an adapter promises, and a query calls it by its name."""
+    """An added source fulfils the contract of adapters, and a query calls it by its name."""
     connector = entry("runtime/sources/source.py", source)
     monkeypatch.setitem(CONNECTORS, "numbers", connector)  # type: ignore[arg-type]
     module = added(monkeypatch, "runtime/sources/countdown.py")
@@ -304,7 +304,7 @@ def test_a_source_that_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sink(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A command names it, and it has the newest answer."""
+    """A command can name an added sink, which then has the newest answer."""
     monkeypatch.setattr(places, "ADDRESSES", [*places.ADDRESSES, entry("runtime/sinks/places.py", places)])
     added(monkeypatch, "runtime/sinks/newest.py")
     (tmp_path / "in").mkdir()

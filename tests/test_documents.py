@@ -1,7 +1,7 @@
-"""The README and the documents on sources, sinks, checkpoints, operation and `mrql verify` show what there is.
+"""The README and the documents on sources, sinks, checkpoints, operation and `mrql verify` are up to date.
 
-Numbers that depend on the machine, or on data that nobody has, are left out of the comparison; a block that cannot be
-run is named, with the reason. The other documents are run by tests of their own.
+Numbers that depend on the machine, or on data that is not available, are not compared; blocks that cannot be run are
+listed with the reason. The other documents have tests of their own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ELSEWHERE = {
     "SELECT slot_name, active, pg_size_pretty(pg_current_wal_lsn() - restart_lsn) FROM pg_replication_slots WHERE "
     "slot_name LIKE 'mrql\\_%';": "the first is run below; the second ends a stream",
 }
-"""What other tests run."""
+"""The blocks that other tests run."""
 
 NOT_RUN = {
     "⠹ first batch": "a line on a terminal, which tests/mrql/output/test_activity.py looks at",
@@ -58,22 +58,22 @@ NOT_RUN = {
     "error: Spark has run out of memory": "it would take the memory of the tests, too",
     "  with deletions from S: 2 histories, 9 batches: WRONG": "no query is known for which this is so",
 }
-"""What nobody can run here, with the reason."""
+"""The blocks that cannot be run here, with the reason."""
 
 
 def block(document: str, begins: str) -> Block:
-    """The block that begins so."""
+    """The only block that begins with this text."""
     (found,) = (one for one in blocks(document) if one.body.startswith(begins))
     return found
 
 
 def run(line: str, home: Path, *more: str) -> str:
-    """What a command says, on either of its outputs, in a directory."""
+    """The standard output and error of a command that is run in a directory."""
     return run_command(line, home, *more, stderr=subprocess.STDOUT).stdout
 
 
 def session(shown: Block) -> list[tuple[str, list[str]]]:
-    """The commands of a session, each with what it says."""
+    """The commands of a session, each with its output."""
     found: list[tuple[str, list[str]]] = []
     for line in shown.body.splitlines():
         if line.startswith("$ "):
@@ -84,7 +84,7 @@ def session(shown: Block) -> list[tuple[str, list[str]]]:
 
 
 def shape(text: str) -> str:
-    """A text without its numbers, moments and names that are random."""
+    """A text without its numbers and times."""
     text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d+Z?", "TIME", text)
     return re.sub(r"\d[\d,]*(\.\d+)?", "N", text)
 
@@ -98,14 +98,14 @@ def without_digits(text: str) -> str:
 
 
 def test_the_first_query_is_the_one_in_queries() -> None:
-    """So all that is said of that is said of it."""
+    """The first query of the README is that of `queries/join_groupby.mrql`, which other tests run."""
     file = (ROOT / "queries" / "join_groupby.mrql").read_text(encoding="utf-8")
     code = [line for line in file.splitlines() if not line.startswith("//")]
     assert block(README, "left = stream").body.split() == "\n".join(code).split()
 
 
 def test_the_commands_are_those_that_there_are() -> None:
-    """Each with what it does."""
+    """The README lists all commands, and no others."""
     known = [line.split()[1] for line in block(README, "mrql run").body.splitlines()]
     assert sorted(known) == sorted(COMMANDS)
 
@@ -113,7 +113,7 @@ def test_the_commands_are_those_that_there_are() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_session_of_the_readme(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows, files and keys are those that are shown; how many rows a state has is a matter of its partitions."""
+    """The output is the one shown, except for times and for the number of state rows, which depends on partitions."""
     (made, says), (command, shown) = session(block(README, "$ python"))
     (tmp_path / "queries").symlink_to(ROOT / "queries")
     assert run(made, tmp_path).splitlines() == says
@@ -135,7 +135,7 @@ def test_what_explain_shows() -> None:
 
 @pytest.mark.slow
 def test_the_session_of_verify(tmp_path: Path) -> None:
-    """The seed is said, so that it is the same each time; how far it is goes to standard error."""
+    """The output is the one shown, except for the progress: the seed is given, so it is the same each time."""
     (made, says), (command, shown) = session(block(VERIFY, "$ python"))
     (tmp_path / "queries").symlink_to(ROOT / "queries")
     assert run(made, tmp_path).splitlines() == says
@@ -144,14 +144,14 @@ def test_the_session_of_verify(tmp_path: Path) -> None:
 
 
 def test_a_type_that_is_inferred(tmp_path: Path) -> None:
-    """Of the file that stands above it."""
+    """The inferred type is the one shown, for the file above it in the document."""
     ((command, shown),) = session(block(DATA, "$ mrql infer"))
     (tmp_path / "sensors.csv").write_text(next(one.body for one in blocks(DATA) if one.name == "sensors.csv"))
     assert run(command, tmp_path).splitlines() == shown
 
 
 def test_rows_that_are_kept_aside(tmp_path: Path) -> None:
-    """What is said of them, and what their file has."""
+    """The message about quarantined rows, and the content of their file, are those shown."""
     (tmp_path / "q.mrql").write_text('s = stream(csv, "in", ",", type((long, string))); select x from (x, y) in s;')
     put(tmp_path / "in" / "a.csv", "1,a\nx,b\ny,c\nz,d\n", 1)
     said = run("mrql stream q.mrql --once --malformed quarantine --quarantine DIR", tmp_path, "--engine", "reference")
@@ -164,7 +164,7 @@ def test_rows_that_are_kept_aside(tmp_path: Path) -> None:
 
 
 def test_the_streams_are_those_that_there_are() -> None:
-    """Each is written as the language has it; together they are all kinds of sources that are no files."""
+    """Each stream in the list can be parsed, and all connectors are among them."""
     kinds = set()
     for line in block(SOURCES, "stream(csv").body.splitlines():
         text = re.split(r"(?<=\)) {2,}", line)[0]
@@ -174,7 +174,7 @@ def test_the_streams_are_those_that_there_are() -> None:
 
 
 def test_the_adapter_and_its_test(tmp_path: Path) -> None:
-    """As they stand there, and in a query."""
+    """The adapter passes the test in the document, and reads rows with their weights."""
     names: dict[str, Any] = {}
     for one in blocks(SOURCES):
         if one.kind == "python":
@@ -188,7 +188,7 @@ def test_the_adapter_and_its_test(tmp_path: Path) -> None:
 
 
 def test_a_trigger_that_deletes(postgresql: Server) -> None:
-    """What TRUNCATE takes away goes row by row, before it."""
+    """With the trigger, the rows are deleted one by one before a TRUNCATE."""
     (trigger,) = (one for one in blocks(SOURCES) if one.kind == "sql")
     schema = f"truncated_{secrets.token_hex(4)}"
     with postgresql.connect() as connection:
@@ -213,7 +213,7 @@ select (c, sum(o.amount)) from o in orders group by c: o.customer;
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Three files of orders, of which the last one has two malformed rows."""
+    """The directory of a query over orders, with two files of them."""
     put(tmp_path / "orders.mrql", ORDERS, 0)
     put(tmp_path / "orders" / "07.csv", "1,ann,2.5\n2,bob,4\n", 1)
     put(tmp_path / "orders" / "08.csv", "3,ann,7.5\n", 2)
@@ -222,7 +222,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_all_places_of_answers(home: Path, postgresql: Server) -> None:
-    """Each has the answer; a stream that keeps a table is noted beside it, as it is shown."""
+    """Each place has the answer; beside a table, the stream that keeps it is noted as shown."""
     table = f"answer_{secrets.token_hex(4)}"
     for line in block(SINKS, "mrql stream FILE").body.splitlines():
         command = re.split(r" {3,}", line)[0].replace("FILE", "orders.mrql --once --engine reference")
@@ -242,7 +242,7 @@ def test_all_places_of_answers(home: Path, postgresql: Server) -> None:
 
 
 def test_an_address_of_a_table() -> None:
-    """It is one, with all of its parts; a misspelt one is none."""
+    """The address is valid, and hides its password; a misspelt one is refused."""
     address = block(SINKS, "postgresql://").body.strip()
     assert "secret" not in repr(place_at(address.replace("password", "secret")))
     with pytest.raises(ValueError, match="which table"):
@@ -253,7 +253,7 @@ def test_an_address_of_a_table() -> None:
 
 
 def test_what_a_checkpoint_has_and_what_is_asked_of_it(home: Path) -> None:
-    """The files have such names, and each command for checkpoints is one; no slot is dropped where there is none."""
+    """The files have the names shown, and the commands for checkpoints run, except `release`, which has no slot."""
     command = block(CHECKPOINTS, "mrql stream").body.replace("FILE", "orders.mrql")
     run(command, home, "--once", "--engine", "reference", "--max-files", "1")
     shown = block(CHECKPOINTS, "state/").body
@@ -271,7 +271,7 @@ def test_what_a_checkpoint_has_and_what_is_asked_of_it(home: Path) -> None:
 
 @pytest.mark.slow
 def test_how_a_stream_is_watched(home: Path) -> None:
-    """Progress, metrics and log have the form that is shown."""
+    """Progress, metrics and log have the form shown."""
     command = (
         block(OPERATION, "mrql stream FILE --output out --checkpoint state --metrics")
         .body.replace("FILE", "orders.mrql")
@@ -310,7 +310,7 @@ def test_how_a_stream_is_watched(home: Path) -> None:
 
 
 def must_be_alike(shown: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    """The same fields, in the same order; those of streams and operators have the same fields each."""
+    """Asserts the same fields in the same order; each state and each operator has the same fields, too."""
     assert [*shown] == [*found]
     assert [*shown["milliseconds"]] == [*found["milliseconds"]]
     for part in ("state", "operators"):
@@ -318,7 +318,7 @@ def must_be_alike(shown: Mapping[str, Any], found: Mapping[str, Any]) -> None:
 
 
 def test_what_is_said_of_a_malformed_row(home: Path) -> None:
-    """And with which code the command ends."""
+    """The message about a malformed row, and the exit code, are those shown."""
     (command, shown), (_, (code,)) = session(block(OPERATION, "$ mrql stream"))
     run(command, home, "--engine", "reference")
     put(home / "orders" / "09.csv", "4,cid,1\n5,cid,2\n6,cid,3\n17,25.00\n", 3)
@@ -328,7 +328,7 @@ def test_what_is_said_of_a_malformed_row(home: Path) -> None:
 
 
 def test_the_slots_of_a_server(postgresql: Server) -> None:
-    """What asks for them is right."""
+    """The query for the slots can be run."""
     (query,) = (one for one in blocks(OPERATION) if one.kind == "sql")
     with postgresql.connect() as connection:
         connection.execute(query.head.encode())
@@ -338,7 +338,7 @@ def test_the_slots_of_a_server(postgresql: Server) -> None:
 
 
 def test_each_block_is_run_or_it_is_said_why_not() -> None:
-    """What is new here is run by a test above, elsewhere, or named in the lists."""
+    """Each block is run by a test above, or is in one of the lists."""
     text = Path(__file__).read_text(encoding="utf-8")
     known = re.findall(r"block\(\w+, (['\"])(.*?)\1\)", text)
     begins = {found for _, found in known} | {"class Numbers", "from pathlib import Path", "import itertools"}

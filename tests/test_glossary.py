@@ -1,4 +1,4 @@
-"""`docs/glossary.md`: where it says that a thing is, it is; in the order of the alphabet."""
+"""`docs/glossary.md`: its places exist, and its words are in alphabetical order."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def test_what_it_names_is_there() -> None:
 
 
 def test_words_are_in_their_order() -> None:
-    """Each once, so that they are found."""
+    """The words of a table are sorted, and each occurs once."""
     for table in TABLES:
         words = [word.lower() for word, *_ in table]
         assert words == sorted(set(words))
 
 
 def test_each_line_of_the_tables_is_a_word() -> None:
-    """What a table has lines for: none is left out here by the way it is written."""
+    """Every row of the tables is read as a word here, however it is written."""
     text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| word")]
     assert len(rows) == sum(map(len, TABLES))

@@ -1,7 +1,7 @@
-"""The passes against files that show what each does, and against the reference evaluator.
+"""The passes compared with files that show what each does, and with the reference evaluator.
 
-A file that differs is either a fault or a change that is wanted: `python -m tests.regenerate` writes the files anew,
-and what they then show is to be read.
+A file that differs is either a fault or an intended change: `python -m tests.regenerate` rewrites the files, and the
+differences are to be reviewed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def all_stages() -> dict[str, Stage]:
 
 
 def states(plan: Plan, data: Mapping[str, Bag]) -> dict[str, Value]:
-    """What the stages of a plan store of some data."""
+    """The states of the stages of a plan over some data."""
     return {stage.name: evaluate(stage.derivation.h, data) for stage in plan.stages}
 
 
@@ -64,7 +64,7 @@ seeds = pytest.mark.parametrize("seed", SEEDS)
 
 
 def stages_where(holds: Callable[[Stage], bool]) -> pytest.MarkDecorator:
-    """The stages for which something is to be tested."""
+    """Parametrizes a test with the stages for which a condition holds."""
     chosen = {name: stage for name, stage in all_stages().items() if holds(stage)}
     return pytest.mark.parametrize("stage", chosen.values(), ids=chosen.keys())
 
@@ -80,13 +80,13 @@ def test_the_golden_files_are_those_of_the_cases() -> None:
 
 @pytest.mark.parametrize("path", sorted(golden_files()), ids=str)
 def test_golden(path: Path) -> None:
-    """A file says what happens."""
+    """A golden file has the text that is generated from the passes."""
     assert (GOLDEN / path).read_text(encoding="utf-8") == golden_files()[path], "python -m tests.regenerate"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_terms_in_golden_files_read_back(case: Case) -> None:
-    """Each term in a case's files is, up to bound names, one of its plan's."""
+    """Each term in the files of a case is, up to bound names, a term of its plan."""
     name = case.name
     trace = traces()[name]
     known = list(_terms(trace))
@@ -154,7 +154,7 @@ def data_for(term: Term, seed: int) -> dict[str, Bag]:
 
 
 def data_for_plan(plan: Plan, seed: int) -> dict[str, Bag]:
-    """Contents for the sources of a plan, and what its stages derive from them."""
+    """Contents for the sources of a plan, and the streams derived from them."""
     data = data_for(plan.query, seed)
     view = ReferenceView(plan, {name: data[name] for name in plan.tables})
     view.apply({name: ZSet.of(data[name]) for name in plan.streams})
@@ -288,13 +288,13 @@ def test_theorem_3(stage: Stage, seed: int) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_tidy_names_only(case: Case) -> None:
-    """What the files show is what the passes made, up to bound names."""
+    """The terms in the files are those that the passes made, up to bound names."""
     for term in _terms(traces()[case.name]):
         assert alpha_equal(tidy(term), term)
 
 
 def test_every_pass_is_shown() -> None:
-    """Each pass changes something in some case, so that a file shows it; so does every kind of stage."""
+    """Each pass changes something in some case, so that a file shows it; every kind of stage occurs."""
     shown = {path.parts[0] for path in golden_files()}
     passes = {step.name for step in all_traces()["paper"].steps}
     assert shown == passes | {"lineage", "split", "prune", "answer", "diminish", "queries"}
@@ -302,6 +302,6 @@ def test_every_pass_is_shown() -> None:
 
 
 def test_every_stream_is_used() -> None:
-    """The cases are over all of the streams that are there for them."""
+    """The cases read all of the streams that are declared for them."""
     used = {t.name for trace in traces().values() for t in subterms(trace.plan.query) if isinstance(t, Stream)}
     assert used == set(TYPES)

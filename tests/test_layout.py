@@ -22,12 +22,12 @@ FLOORS = {name: floor for floor, row in enumerate(ROWS) for name in re.findall(r
 """The folders in their order, and the files that have a floor apart from their folder's."""
 
 LATE = {
-    "mrql/shell/start.py",  # what edits lines on a terminal
+    "mrql/shell/start.py",  # the line editor of a terminal
 }
-"""What imports modules of ours late for another reason than that they need Spark. Nothing is to be added."""
+"""The files that import modules of ours late for a reason other than Spark. Nothing is to be added."""
 
 OPTIONAL = {"IPython", "deltalake", "psycopg", "pyiceberg"}
-"""What need not be installed: a notebook, and what the extras of the package bring."""
+"""The packages that need not be installed: that of a notebook, and those of the extras."""
 
 SPARK = "runtime/spark"
 
@@ -35,10 +35,10 @@ NAMES_SPARK = {
     "runtime/engines.py",  # makes an engine by its name: that on Spark takes a session, whose type is named
     "runtime/sources/spark_reader.py",  # reads Python data sources, which are classes of pyspark, in either engine
 }
-"""What else of the runtime may name pyspark's types, or load it when it is needed."""
+"""The other files of the runtime that may name types of pyspark, or import it when it is needed."""
 
 FOLDER_MAX_MODULES = 15
-"""A folder is taken in at a glance."""
+"""The most modules that a folder may have, so that it is taken in at a glance."""
 
 LARGER = {
     "mrql/translate": 48,  # a file for each construct of the language
@@ -53,7 +53,7 @@ LARGER = {
 """The folders that have more modules, and how many: those of one kind are found by their names."""
 
 GROUND = {"mrql.version"}
-"""What everything may import."""
+"""The modules that everything may import."""
 
 TESTED_ELSEWHERE = {
     "mrql": "the streams are operators of the algebra (tests/algebra/build), and the API is tested in tests/mrql/api",
@@ -80,20 +80,20 @@ SHARED_ELSEWHERE = {
     "tests/soak/properties.py": "a part of that command",
     "tests/tpch/cases.py": "reads the SQL beside it",
 }
-"""What has no tests itself, is not in `tests/support`, and why."""
+"""The files without tests that are not in `tests/support`, and why."""
 
 PRINTS = {"mrql/cli", "mrql/shell"}
 """The folders that print."""
 
 ALSO_PRINTS = {
-    "algebra/evaluation/trace.py",  # what a query traces
-    "mrql/api/notebook.py",  # what is shown where no notebook is
+    "algebra/evaluation/trace.py",  # prints what a query traces
+    "mrql/api/notebook.py",  # prints what a notebook would show
     "mrql/monitoring/logs.py",
     "mrql/output/console_sink.py",
     "mrql/output/tables.py",
     "mrql/output/terminal.py",
 }
-"""What else prints, which is what it is for."""
+"""The other files that print, which is their purpose."""
 
 EXITS = {"mrql/cli"}
 """The folder that ends the process: all others raise."""
@@ -119,19 +119,19 @@ def folder_of(file: Path) -> str:
 
 
 def place_of(file: Path) -> str:
-    """What of the list a file is: itself, or its folder."""
+    """The entry of a file in the list of floors: itself, or its folder."""
     return str(relative(file)) if str(relative(file)) in FLOORS else folder_of(file)
 
 
 @cache
 def folders() -> dict[str, str]:
-    """The folder of each module, and that of each package, by its absolute name."""
+    """The folder of each module and package, by its absolute name."""
     return {module_of(file): folder_of(file) for file in source_files()}
 
 
 @cache
 def places() -> dict[str, str]:
-    """The place of each module, and that of each package, by its absolute name."""
+    """The place of each module and package, by its absolute name."""
     return {module_of(file): place_of(file) for file in source_files()}
 
 
@@ -165,7 +165,7 @@ def imported(file: Path) -> tuple[tuple[str, int], ...]:
 
 
 def ours(file: Path) -> Iterator[tuple[str, int]]:
-    """The places of this package that a file imports from."""
+    """The places of this package that a file imports from, with the lines."""
     found = ((module, line) for module, line in imported(file) if module not in GROUND)
     yield from ((places()[module], line) for module, line in found if module in places())
 
@@ -177,7 +177,7 @@ def test_imports_point_one_way(file: Path) -> None:
 
 
 def test_no_modules_need_each_other() -> None:
-    """Each can be read, and loaded, before those that import it. Late imports count, those for type checkers do not."""
+    """No modules import each other in a cycle. Late imports count, those for type checkers do not."""
     needs = {module_of(file): set(needed(file)) for file in source_files()}
     assert [*circles(needs)] == []
 
@@ -191,7 +191,7 @@ def needed(file: Path) -> Iterator[str]:
 
 
 def circles(needs: Mapping[str, set[str]]) -> Iterator[frozenset[str]]:
-    """The largest sets of modules of which each needs, by some way, each other one."""
+    """The largest sets of modules of which each needs every other one, directly or indirectly."""
     below = {module: reached(module, needs) for module in needs}
     seen: set[str] = set()
     for module in needs:
@@ -212,7 +212,7 @@ def reached(module: str, needs: Mapping[str, set[str]]) -> set[str]:
 
 
 def test_circles_are_found() -> None:
-    """Those in a graph of which one knows them."""
+    """The cycles of a known graph are found."""
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": {"d"}, "e": {"a", "f"}, "f": {"e"}}
     assert set(circles(graph)) == {frozenset("bc"), frozenset("d"), frozenset("ef")}
 
@@ -220,34 +220,34 @@ def test_circles_are_found() -> None:
 ONE_IN_EACH = {
     # Both engines have states of stages.
     "StageState",
-    # A type that is written, and that which it means.
+    # A type in the syntax tree, and the type that it means.
     *("BagType", "ListType", "RecordType", "TupleType"),
-    # An expression that is written, and the term that it becomes.
+    # An expression in the syntax tree, and the term that it becomes.
     *("GroupBy", "Lambda", "Nth", "OrderBy", "Repeat"),
 }
 """The names of classes of which there is more than one."""
 
 
 def test_no_two_classes_have_one_name() -> None:
-    """Whoever reads of one need not ask which."""
+    """The name of a class is unique, except for those in `ONE_IN_EACH`."""
     trees = {file: read(file) for file in source_files()}
     found = Counter(node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef))
     assert {name for name, times in found.items() if times > 1} == ONE_IN_EACH
 
 
 NAMED_BY_SPARK = {"MAX_PRECISION", "MIN_SCALE"}
-"""Bounds of decimals, which are called so there."""
+"""Bounds of decimals, with the names that Spark gives them."""
 
 
 def test_bounds_say_what_they_bound_and_in_which_unit() -> None:
-    """`QUERY_MAX_CHARACTERS`, of what the bound is and of which unit; no `MAX_SIZE`, `MOST_SHOWN` or `PLANS_MAX`."""
+    """The name of a bound says what it bounds and its unit: `QUERY_MAX_CHARACTERS`, not `MAX_SIZE` or `PLANS_MAX`."""
     constants = {name for file in source_files() for name in constants_of(read(file))}
     bounds = {name for name in constants if {"MAX", "MIN", "MOST", "LEAST"} & {*name.strip("_").split("_")}}
     assert {name for name in bounds if not re.fullmatch(r"_?[A-Z_]+_(MAX|MIN)_[A-Z_]+", name)} == NAMED_BY_SPARK
 
 
 def constants_of(tree: ast.Module) -> Iterator[str]:
-    """The numbers that a module names."""
+    """The names of the numbers that a module defines."""
     for node in tree.body:
         is_number = isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and is_computed(node.value)
         if is_number:
@@ -256,7 +256,7 @@ def constants_of(tree: ast.Module) -> Iterator[str]:
 
 
 def is_computed(node: ast.expr) -> bool:
-    """Whether a constant is a number, or made of such."""
+    """Whether a constant is a number, or computed from numbers."""
     match node:
         case ast.Constant(int() | float()):
             return True
@@ -267,7 +267,7 @@ def is_computed(node: ast.expr) -> bool:
 
 
 def test_modules_are_imported_at_the_head_of_a_file() -> None:
-    """A function imports one of ours only where that needs Spark, which `check` and `explain` do without."""
+    """A function imports a module of ours only if that needs Spark, which `check` and `explain` do without."""
     late = {}
     for file in source_files():
         lines = {*lines_of(read(file), is_function)}
@@ -278,7 +278,7 @@ def test_modules_are_imported_at_the_head_of_a_file() -> None:
 
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
 def test_what_is_installed_with_the_package_is_imported_at_the_head_too(file: Path) -> None:
-    """But for pyspark, which has tests of its own."""
+    """Required packages are imported at the head, except pyspark, which has tests of its own."""
     tree = read(file)
     lines = {*lines_of(tree, is_function)}
     late = {module.split(".")[0] for module, line in imports(tree) if line in lines and module not in folders()}
@@ -287,7 +287,7 @@ def test_what_is_installed_with_the_package_is_imported_at_the_head_too(file: Pa
 
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
 def test_the_rooms_are_imported_as_parts_of_the_package(file: Path) -> None:
-    """`import algebra` would find the directory here, and nothing where the package is installed."""
+    """No module has `import algebra`, which would find the directory here, but nothing in an installed package."""
     assert [module for module, _ in imported(file) if module.split(".")[0] in ROOMS] == []
 
 
@@ -308,7 +308,7 @@ def test_pyspark_is_imported_only_by_the_engine_on_spark(file: Path) -> None:
 
 
 def test_the_package_starts_without_pyspark() -> None:
-    """`mrql check` and `mrql explain` answer before pyspark would be loaded."""
+    """Importing the package and its commands does not import pyspark, which `check` and `explain` do not need."""
     commands = ", ".join(f"mrql.cli.{name}" for name in COMMANDS)
     code = f"import sys, mrql, mrql.cli.main, {commands}; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -340,7 +340,7 @@ def is_for_type_checkers(node: ast.AST) -> bool:
 
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
 def test_only_the_front_prints_and_exits(file: Path) -> None:
-    """The rest returns what is to be said, or raises it."""
+    """All other modules return what is to be said, or raise it."""
     nodes = [*ast.walk(read(file))]
     called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
     raised = {ast.unparse(node.exc) for node in nodes if isinstance(node, ast.Raise) and node.exc}
@@ -358,7 +358,7 @@ EXITING = {"sys.exit", "os._exit", "exit", "quit", "SystemExit"}
 
 
 def test_every_folder_has_its_floor() -> None:
-    """Those with modules are in the list, each once, and nothing else is but files that are there."""
+    """The folders with modules are in the list, each once, and otherwise only files that exist."""
     named = [name for row in ROWS for name in re.findall(r"`([\w/.]+)`", row)]
     files = {name for name in named if name.endswith(".py")}
     assert files <= {str(relative(file)) for file in source_files()}
@@ -367,26 +367,26 @@ def test_every_folder_has_its_floor() -> None:
 
 
 def test_folders_are_taken_in_at_a_glance() -> None:
-    """Those that have more modules are named, with how many they have, and why."""
+    """The folders with more than `FOLDER_MAX_MODULES` modules are in `LARGER`, with their number."""
     modules = Counter(folder_of(file) for file in source_files() if file.name != "__init__.py")
     larger = {folder: count for folder, count in modules.items() if count > FOLDER_MAX_MODULES}
     assert larger == LARGER
 
 
 def test_the_rooms_are_linked_into_the_package() -> None:
-    """Every tool sees them there without being told."""
+    """The rooms are links in the package, where every tool finds them."""
     assert {room: (ROOT / "mrql" / room).resolve() for room in ROOMS} == {room: ROOT / room for room in ROOMS}
 
 
 def test_the_tests_lie_as_what_they_test() -> None:
-    """A folder with modules has a folder of tests, with tests in it, or it is said where these are."""
+    """A folder with modules has a folder with tests, or `TESTED_ELSEWHERE` says where these are."""
     with_tests = {str(relative(file.parent)) for file in (ROOT / "tests").rglob("test_*.py")}
     modules = {folder_of(file) for file in source_files() if file.name != "__init__.py"}
     assert {folder for folder in modules if f"tests/{folder}" not in with_tests} == TESTED_ELSEWHERE.keys()
 
 
 def test_what_tests_share_lies_in_one_place() -> None:
-    """All that is no test is in `tests/support`, or is named with the reason why it is not."""
+    """Files without tests are in `tests/support`, or in `SHARED_ELSEWHERE` with the reason why they are not."""
     python = {relative(file) for file in (ROOT / "tests").rglob("*.py")}
     shared = {file for file in python if not file.name.startswith("test_") and file.name not in ALL_FOLDERS_MAY_HAVE}
     assert {str(file) for file in shared if file.parts[1] != "support"} == SHARED_ELSEWHERE.keys()

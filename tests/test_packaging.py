@@ -1,4 +1,4 @@
-"""What a user gets: the wheel, and the package as it is installed from there."""
+"""What a user gets: the wheel, and the package installed from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
-    """The output of a command that must succeed, without the paths of this session."""
+    """The output of a command that must succeed, without the Python paths of this environment."""
     env = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     done = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -43,7 +43,7 @@ def names(wheel: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the commands of an environment that holds the wheel, and sees our dependencies."""
+    """The directory of commands of an environment with the wheel, which finds our dependencies, too."""
     root = tmp_path_factory.mktemp("environment")
     builder = venv.EnvBuilder(with_pip=False)
     builder.create(root)
@@ -85,7 +85,7 @@ def test_the_wheel_holds_every_module_and_grammar(names: set[str]) -> None:
 
 
 def test_the_installed_package_is_imported(installed: Path, tmp_path: Path) -> None:
-    """It is the one from the wheel, and finds its grammars."""
+    """The imported package is the one from the wheel, and finds its grammars."""
     code = (
         "import mrql; from mrql.algebra.notation.parser import parse; parse('1 + 2');"
         "print(mrql.__file__); print(mrql.compile('count(s)', s='bag(long)').type)"
@@ -96,7 +96,7 @@ def test_the_installed_package_is_imported(installed: Path, tmp_path: Path) -> N
 
 
 def test_the_installed_command_runs(installed: Path, tmp_path: Path) -> None:
-    """The command is there and names its subcommands."""
+    """The command exists, and names its subcommands."""
     help_text = run(installed / "mrql", "--help", cwd=tmp_path)
     assert all(command in help_text for command in ("run", "stream", "check", "explain"))
 

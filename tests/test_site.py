@@ -1,4 +1,4 @@
-"""The site of the documents: it is built, no link in it leads nowhere, and the reference has all that is public."""
+"""The site of the documents: it is built without broken links, and its reference has all public names."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import pytest
 from tests.support.documents import DOCS
 
 PUBLIC = ("mrql", "mrql.algebra.build", "mrql.streams", "mrql.adapters", "mrql.testing")
-"""The packages whose names are for programs."""
+"""The packages with public names."""
 _NAMED = re.compile(r"^::: (\S+)$", re.MULTILINE)
 _ANCHOR = re.compile(r'id="(mrql[^"]*)"')
 
 
 @pytest.mark.slow
 def test_the_site_is_built(tmp_path: Path) -> None:
-    """As `make docs` does it: a page for each document, the README as the first one, and all names in the reference,
-    each as it is imported or where it is defined."""
+    """As by `make docs`, there is a page for each document, the README as the first, and all public names are in the
+    reference, each as it is imported or where it is defined."""
     if find_spec("mkdocs") is None:
         pytest.skip("mkdocs is not installed: make test does that, and pip install 'mrql[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
@@ -41,14 +41,14 @@ def test_the_site_is_built(tmp_path: Path) -> None:
 
 
 def test_each_document_is_in_the_navigation() -> None:
-    """Also where the site is not built, which warns of those that are not; decisions are found by links."""
+    """Each document is in the navigation, even if the site is not built; decisions are found by links."""
     listed = re.findall(r"^ +- (\S+\.(?:md|ipynb))$", (DOCS.parent / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     files = {file.relative_to(DOCS).as_posix() for kind in ("*.md", "notebooks/*.ipynb") for file in DOCS.glob(kind)}
     assert sorted(listed) == sorted({*files, "index.md"})
 
 
 def test_the_reference_names_what_is_public() -> None:
-    """Also where the site is not built: each package, and each name of the package itself."""
+    """The reference names each public package, and each name of `mrql` itself, even if the site is not built."""
     named = {*_NAMED.findall((DOCS / "api.md").read_text(encoding="utf-8"))}
     assert {*PUBLIC[1:]} <= named
     assert {name for name, defined in names_of("mrql").items() if not {name, defined} & named} == set()

@@ -1,4 +1,4 @@
-"""Of the wide tests `make test` runs a part, and `make soak` all cases."""
+"""`make test` runs a part of the cases of wide tests, and `make soak` all of them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def collected(*arguments: str, test: str = WIDE) -> list[str]:
 
 
 def test_a_part_of_the_cases_runs() -> None:
-    """The first of each six, and all of them where they are asked for."""
+    """The first of each six cases runs, and all of them if they are asked for."""
     cases = collected("-m", "wide", FILE)
     assert len(cases) > 9
     assert collected(FILE) == cases[::6]
 
 
 def test_each_engine_has_a_part() -> None:
-    """Where the cases of a test are of both engines, none of them is left to the other one."""
+    """If the cases of a test are of both engines, a part of each engine's cases runs."""
     file, test = "tests/runtime/streaming/test_widening.py", "test_a_running_stream_goes_on"
     of = [case.rpartition("-")[2] for case in collected(file, test=test)]
     assert of == ["reference]", "spark]"]

@@ -1,4 +1,4 @@
-"""`docs/algebra.md`: its examples run, its table of monoids is that of the code, and what it names is there."""
+"""`docs/algebra.md`: its examples run, its table of monoids is that of the code, and the names in it exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST, TRACES, LAST = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_the_first_example_is_a_query() -> None:
-    """What needs no Spark of it."""
+    """The part of the first example that needs no Spark makes a query."""
     names: dict[str, Any] = {}
     exec(FIRST[: FIRST.index("with ")], names)
     assert str(names["query"].type) == "{(string, double)}"
@@ -28,7 +28,7 @@ def test_the_first_example_is_a_query() -> None:
 
 
 def test_the_example_of_traces_is_what_it_says() -> None:
-    """Of a stream with a time without a row."""
+    """The terms of the example have the right values for a stream with a time without a row."""
     names: dict[str, Any] = {"b": b, "mrql": mrql}
     exec(TRACES, names)
     sources = {"S": Bag([("a", 0, 1), ("a", 0, 1), ("a", 2, -1)]), "clock": Bag([0, 1, 2])}
@@ -43,7 +43,7 @@ def test_the_example_of_traces_is_what_it_says() -> None:
 
 
 def test_the_last_example_has_its_value() -> None:
-    """As it stands behind it."""
+    """The value of the last example is the one in its comment."""
     *lines, last = LAST.strip().splitlines()
     code, expected = last.split("# ")
     names: dict[str, Any] = {"b": b}
@@ -52,7 +52,7 @@ def test_the_last_example_has_its_value() -> None:
 
 
 def test_the_table_of_monoids() -> None:
-    """Each row of the code's table has one with its meaning, zero and laws; the others have the laws of theirs."""
+    """Each operation has a row with its meaning, zero and laws; the rows of the other monoids have their laws."""
     rows = re.findall(r"^\| `(\S+)` \| ([^|]*) \| `(\S+)` \| (.*) \|$", TEXT, re.MULTILINE)
     for sign, meaning, zero, laws in rows:
         m = parse_monoid(sign)
@@ -65,7 +65,7 @@ def test_the_table_of_monoids() -> None:
 
 
 def test_what_it_names_is_there() -> None:
-    """Operators, those of streams, and methods of views."""
+    """The operators, stream operators and methods of views in the document exist."""
     assert all(hasattr(b, name) for name in re.findall(r"`b\.(\w+)", TEXT))
     assert all(hasattr(streams, name) for name in re.findall(r"streams\.(\w+)", TEXT))
     assert all(hasattr(mrql.View, name) for name in re.findall(r"`view\.(\w+)", TEXT))

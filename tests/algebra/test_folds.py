@@ -1,4 +1,4 @@
-"""Monoids that a query defines: they print and read back, and are what their two terms say."""
+"""Monoids that a query defines: they print and read back, and merge as their two terms say."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ elements = st.none() | st.integers(-4, 4)
 
 
 def test_it_prints_and_reads_back() -> None:
-    """By its name, which the reader must be told."""
+    """A fold prints as its name, which the reader must be given."""
     assert show(TERM) == "reduce(product, S)"
     assert parse("reduce(product, S)", {"S": LONGS}, folds={"product": PRODUCT}) == TERM
     own = Reduce(attrs.evolve(PRODUCT, name="max"), TERM.source)
@@ -37,7 +37,7 @@ def test_it_prints_and_reads_back() -> None:
 
 
 def test_its_elements_are_of_its_type() -> None:
-    """An int is no long."""
+    """Elements of another type are a fault: an int is not a long."""
     check(TERM)
     fault = first_fault(Reduce(PRODUCT, Stream("S", ty.BagType(ty.INT))))
     assert fault is not None
@@ -45,13 +45,13 @@ def test_its_elements_are_of_its_type() -> None:
 
 
 def test_its_laws() -> None:
-    """It commutes, as its author says; it has no inverse that anybody knows of."""
+    """A fold is commutative, as its author declares, but not known to be idempotent or to have an inverse."""
     assert (is_commutative(PRODUCT), is_idempotent(PRODUCT), is_group(PRODUCT)) == (True, False, False)
 
 
 @given(elements, elements)
 def test_it_combines(a: int | None, b: int | None) -> None:
-    """What is missing is the zero."""
+    """A missing element counts as the zero."""
     x, y = unit(PRODUCT, a), unit(PRODUCT, b)
     assert combine(PRODUCT, x, y) == (1 if a is None else a) * (1 if b is None else b)
     assert combine(PRODUCT, zero(PRODUCT), x) == x

@@ -60,7 +60,7 @@ searching = settings(max_examples=2000, database=None, derandomize=True, phases=
 
 @cache
 def elements(m: Monoid) -> st.SearchStrategy[Value]:
-    """What a collection that `⊕` reduces holds."""
+    """The elements of a collection that `⊕` reduces."""
     match m:
         case Aggregate():
             return st.none() | (st.integers(-3, 3) if result_type(m, ty.INT) is not None else st.booleans())
@@ -80,7 +80,7 @@ def keys() -> st.SearchStrategy[Value]:
 
 @cache
 def carrier(m: Monoid) -> st.SearchStrategy[Value]:
-    """What `⊕` combines: the elements' units, combined."""
+    """The values that `⊕` combines: units of elements, combined."""
     if m == mo.INVARIANT:
         return elements(m)
     return st.lists(elements(m), max_size=3).map(lambda xs: reduced(m, xs))
@@ -197,7 +197,7 @@ def add(m: Monoid, a: Weighted, b: Weighted) -> Weighted:
         case ProductMonoid(items):
             return tuple(add(item, x, y) for item, x, y in zip(items, a, b, strict=True))
         case Keyed(value):
-            # A key that only one side has is that side's: its value on the other side is the zero.
+            # A key that only one side has keeps its value: its value on the other side is the zero.
             return {k: add(value, a[k], b[k]) if k in a and k in b else a.get(k, b.get(k)) for k in a | b}
         case Aggregate() | Invariant():
             return combine(m, a, b)
@@ -248,7 +248,7 @@ def test_weights_are_a_homomorphism(m: Monoid, data: st.DataObject) -> None:
 @few
 @given(st.data())
 def test_group_inverse(m: Monoid, data: st.DataObject) -> None:
-    """`x ⊕ y ⊕ -y = x` with weights: a deletion takes back an insertion, and what is left of `x ⊕ -x` is zeros."""
+    """`x ⊕ y ⊕ -y = x` with weights: a deletion undoes an insertion, and `x ⊕ -x` consists of zeros."""
     x, y = weigh(m, data.draw(carrier(m))), weigh(m, data.draw(carrier(m)))
     assert is_zero(m, add(m, x, inverse(m, x)))
     back = add(m, add(m, x, y), inverse(m, y))
@@ -256,14 +256,14 @@ def test_group_inverse(m: Monoid, data: st.DataObject) -> None:
 
 
 def test_a_zero_value_is_not_an_absent_key() -> None:
-    """`⇑+` leaves a key with the sum 0: whether it lives, its support must say, and not its value ([MRQL] Def. 6)."""
+    """`⇑+` leaves a key with the sum 0: its support, not its value, says whether it exists ([MRQL] Def. 6)."""
     m = Keyed(mo.SUM)
     assert combine(m, Bag([("k", 5)]), Bag([("k", -5)])) == Bag([("k", 0)])
 
 
 @pytest.mark.parametrize("m", [m for m in MONOIDS if not is_group(m)], ids=str)
 def test_undeclared_inverse(m: Monoid) -> None:
-    """Without a group some deletion has no answer: `x ⊕ y = x' ⊕ y` with `x ≠ x'`, or nothing empties a list again."""
+    """Without a group some deletion has no answer: `x ⊕ y = x' ⊕ y` with `x ≠ x'`, or no list can be emptied."""
     if "++" in str(m):
         # Lists can be cancelled but not emptied: no list that is not empty has an inverse.
         assert has_witness(
@@ -308,7 +308,7 @@ def test_missing_values_are_skipped(op: mo.Op) -> None:
 
 @pytest.mark.parametrize("op", mo.OPS.values(), ids=str)
 def test_every_row_of_the_table_is_written_read_and_sent(op: mo.Op) -> None:
-    """By its sign in a term, and by its sign to another process with the same table."""
+    """An operation is written and read by its sign, in a term and when it is pickled."""
     assert mo.OPS[op.sign] is op
     assert parse_monoid(op.sign) == Aggregate(op)
     assert pickle.loads(pickle.dumps(op)) is op
@@ -316,7 +316,7 @@ def test_every_row_of_the_table_is_written_read_and_sent(op: mo.Op) -> None:
 
 
 def test_missing_tuples_are_skipped() -> None:
-    """So it is in a product, for a missing part and for a missing whole."""
+    """In a product, a missing part and a missing tuple are skipped."""
     m = ProductMonoid((mo.SUM, mo.MAX))
     assert unit(m, (None, 3)) == (0, 3)
     assert unit(m, None) == (0, None)
@@ -391,7 +391,7 @@ def test_names() -> None:
 
 
 def test_a_missing_pair_has_the_zero_under_a_missing_key() -> None:
-    """As where a pattern takes it apart."""
+    """A missing pair is merged as a missing key with the zero, as if a pattern took it apart."""
     keyed = Keyed(mo.SUM)
     found = combine(keyed, unit(keyed, None), combine(keyed, unit(keyed, (1, None)), unit(keyed, (1, 2))))
     assert found == Bag([(None, 0), (1, 2)])

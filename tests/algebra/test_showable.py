@@ -65,7 +65,7 @@ def stream(home: Path, text: str, *more: str) -> Result:
 
 @pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
 def test_no_message_has_a_password(tmp_path: Path, address: str) -> None:
-    """Neither of an output, nor of a source, whose line is quoted; nor what libpq says of it."""
+    """No message about an output or a source has a password, even if it quotes the query or libpq."""
     (tmp_path / "s").mkdir()
     found = stream(tmp_path, 'select x from x in stream(csv, "s", ",", type(long));', "--output", address)
     assert found.exit_code in (0, 1, 2, 3)
@@ -82,13 +82,13 @@ SHOWN = (
     *(["explain", "--graph", "{}/g.svg"], ["run", "--engine", "reference"], ["verify"]),
     ["stream", "--engine", "reference", "--once", "--metrics", "{}/m.json", "--checkpoint", "{}/c"],
 )
-"""All that shows a query, or what it reads from; each may leave files."""
+"""The commands that show a query, or what it reads from; each may leave files."""
 
 
 @pytest.mark.wide(keep=4)
 @pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
 def test_nothing_that_is_kept_has_a_password(tmp_path: Path, address: str) -> None:
-    """No plan, no graph, no metrics and no checkpoint."""
+    """No plan, graph, metrics file or checkpoint has a password."""
     query = tmp_path / "q.mrql"
     text = f'select x.c from x in stream(postgresql, "{address}", type(<c: long>)); undefined_here;'
     for written in (text, text.replace(" undefined_here;", "")):
@@ -103,7 +103,7 @@ def test_nothing_that_is_kept_has_a_password(tmp_path: Path, address: str) -> No
 
 
 def is_read(address: str) -> bool:
-    """Whether a stream comes so far as to note what it reads from."""
+    """Whether an address is accepted, so that a stream notes what it reads from."""
     try:
         must_be_one(address)
     except ValueError:
@@ -113,7 +113,7 @@ def is_read(address: str) -> bool:
 
 @pytest.mark.parametrize("address", [address for address in ADDRESSES.values() if is_read(address)])
 def test_what_a_checkpoint_notes_of_a_source(address: str) -> None:
-    """The place that `checkpoint show` prints."""
+    """The place of a source that `checkpoint show` prints has no password."""
     spec = SourceSpec("s", stream=True, format=ADAPTER, path=address, row=ty.LONG, adapter="postgresql")
     assert not SECRET.search(adapted_place(spec))
 
@@ -130,7 +130,7 @@ def test_what_a_checkpoint_notes_of_a_source(address: str) -> None:
     ],
 )
 def test_what_is_no_password(text: str) -> None:
-    """A port, a sign behind an address, and a name with that word in it are shown."""
+    """A port, an `@` after an address, and a name with the word "password" in it are shown."""
     assert text == without_passwords(text)
 
 
@@ -143,7 +143,7 @@ def test_what_is_no_password(text: str) -> None:
     ids=lambda text: text[:20],
 )
 def test_a_long_text_is_looked_through_once(text: str) -> None:
-    """In time that grows with its length."""
+    """Looking for passwords takes time linear in the length of the text."""
     began = time.process_time()
     without_passwords(text)
     assert time.process_time() - began < 2
@@ -152,13 +152,13 @@ def test_a_long_text_is_looked_through_once(text: str) -> None:
 @pytest.mark.parametrize("table", OURS)
 @pytest.mark.parametrize("schema", ["", "answers."])
 def test_tables_of_our_own(table: str, schema: str) -> None:
-    """Nobody else writes to the table that says which stream keeps which one."""
+    """Addresses of the tables that mrql keeps for itself are refused."""
     with pytest.raises(ValueError, match=f"{table} is a table that mrql keeps for itself"):
         parse_address(f"postgresql://db/x?table={schema}{table}")
 
 
 def test_control_characters_of_data(tmp_path: Path) -> None:
-    """A row, a field, a file name and a query cannot move the cursor, ring, or begin a line of their own."""
+    """A row, a field, a file name and a query cannot move the cursor, ring the bell, or begin a line."""
     odd = "\x1b[2J\x07\u202e\u2028\x9b"
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / f"a{odd}\nerror: b.csv").write_text(f"1\n\tx{odd}\n", encoding="utf-8")
@@ -178,7 +178,7 @@ def test_control_characters_of_data(tmp_path: Path) -> None:
 
 
 def is_tame(output: str) -> bool:
-    """Whether a terminal obeys nothing in it."""
+    """Whether the output has no character that a terminal obeys."""
     return all(character.isprintable() or character in "\n\t" for character in output)
 
 
@@ -186,7 +186,7 @@ ODD = "a\x1b[2J\x07\x9b\u202e\u2028\U000e0001`\\u0041"
 
 
 def test_control_characters_of_what_is_printed(tmp_path: Path) -> None:
-    """A field, a value and a path, by each command that prints some."""
+    """No command prints control characters of a field name, a value or a path."""
     home = tmp_path / ODD
     home.mkdir()
     (home / "r.json").write_text(json.dumps({ODD: ODD, "b": 1}) + "\n")
@@ -214,7 +214,7 @@ def test_control_characters_of_what_is_printed(tmp_path: Path) -> None:
 
 
 def test_a_field_of_any_name_is_read_as_it_is_written() -> None:
-    """What `infer` prints is pasted into a query."""
+    """A field name as `infer` prints it can be pasted into a query."""
     written = written_name(ODD)
     assert written.isprintable()
     query = compile_program(f"<{written}: 1>.{written}; <{written}: 1>")
@@ -227,27 +227,27 @@ def test_a_field_of_any_name_is_read_as_it_is_written() -> None:
 
 @given(st.text(alphabet=st.sampled_from("\\u0041`a \x1b\u202e\U000e0001") | st.characters(), min_size=1))
 def test_names_are_read_as_they_are_written(name: str) -> None:
-    """For any name."""
+    """Any name is read as it is written."""
     written = written_name(name)
     assert written == escaped(written)
     assert name == (named(written[1:-1]) if written.startswith("`") else written)
 
 
 def test_words_and_pictures_are_shown_whole() -> None:
-    """What joins letters of Persian, and pictures, is no control character."""
+    """A joiner of Persian letters or of pictures is not a control character."""
     for text in ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\U0001f468\u200d\U0001f469"):
         assert text == escaped(text)
         assert show_value(text) == f'"{text}"'
 
 
 def test_commands_print_through_one_function() -> None:
-    """Another way would print what a terminal obeys."""
+    """No module of the commands calls `click.echo`, which would print control characters."""
     rooms = [Path(mrql.__file__).parent / name for name in ("cli", "shell", "monitoring", "jobs")]
     assert not [file for room in rooms for file in room.rglob("*.py") if "click.echo(" in file.read_text()]
 
 
 def test_the_caret_stands_under_what_is_meant() -> None:
-    """Also where a character of the line is shown as several."""
+    """The caret is under its place, even if a character of the line is shown as several."""
     source = Source("q", 'x = "\x1b\x1b" + yy;')
     rendered = UserError("no `yy`", Span(source, 11, 13)).render().splitlines()
     assert rendered[1].index("yy") == rendered[2].index("^")
@@ -256,7 +256,7 @@ def test_the_caret_stands_under_what_is_meant() -> None:
 
 
 def test_what_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
-    """File names, and whatever else stands in a line of the log."""
+    """Lines of the log have no control characters and no passwords."""
     with logged("info"):
         logging.getLogger("mrql.test").warning("%s of %s", "a\x1b\nb", "postgresql://ann:S3CRT@db")
     assert "a\\x1b\\nb of postgresql://ann:*****@db" in capsys.readouterr().err

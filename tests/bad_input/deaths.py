@@ -19,7 +19,7 @@ from tests.runtime.checkpoint.streams import GROUPS, Stream, answers, fill, writ
 from tests.support.cluster import YOUNG, standalone
 
 PATIENCE = 1200
-"""After so many seconds without an end a process hangs."""
+"""The number of seconds after which a process counts as hanging."""
 
 BY_ONE_KEY = """s = stream(parquet, "s", type(<A: long, B: string>));
 select (k, (select x.B from x in r)) from r in s group by k: 1;
@@ -46,7 +46,7 @@ def shifted(n: int) -> int:
 
 
 def started(home: Path, *more: str) -> subprocess.Popen[str]:
-    """A stream on a Spark of its own, with a checkpoint, whose Java is as anybody's and not as in other tests."""
+    """A stream on a Spark of its own, with a checkpoint; its Java has default options, not those of other tests."""
     command = [sys.executable, "-m", "mrql", "stream", str(home / "q.mrql"), "--data", str(home), "--once"]
     command += ["--allow-import"]
     command += ["--max-files", "1", "--output", str(home / "out"), "--checkpoint", str(home / "checkpoint"), *more]
@@ -65,7 +65,7 @@ def must_say(process: subprocess.Popen[str], message: str, committed: str) -> No
 
 
 def java_is_killed(home: Path, number: int) -> None:
-    """As the system does when there is no memory left: the stream goes on after the last commit."""
+    """Java is killed, as the system does when it is out of memory: the stream goes on after the last commit."""
     fill(home, 8, Random(number))
     stream = Stream(home, GROUPS)
     expected = stream.uninterrupted()
@@ -87,7 +87,7 @@ def java_is_killed(home: Path, number: int) -> None:
 
 
 def executor_is_killed(home: Path, number: int) -> None:
-    """One of two that Spark starts on this machine: the stream goes back to its last commit, and to its end."""
+    """One of two local executors is killed: the stream goes back to its last commit, and then to its end."""
     fill(home, 5, Random(number), first=40)
     stream = Stream(home, GROUPS)
     expected = stream.uninterrupted()
@@ -104,8 +104,8 @@ def executor_is_killed(home: Path, number: int) -> None:
 
 
 def executors_are_killed(home: Path, number: int) -> None:
-    """One of the two of a standalone cluster, and then both: the stream goes back to its last commit by itself. Its
-    functions in Python find this package, which was sent to them."""
+    """One of the two executors of a standalone cluster is killed, then both: the stream goes back to its last commit by
+    itself. Its functions in Python find this package, which was sent to the executors."""
     fill(home, 5, Random(number), first=40)
     (home / "shifts.py").write_text(SHIFTS)
     stream = Stream(home, SHIFTED)
@@ -126,7 +126,7 @@ def executors_are_killed(home: Path, number: int) -> None:
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    """Returns when something is there that a process makes."""
+    """Waits until a process has made a file or directory."""
     until = time.monotonic() + PATIENCE
     while not path.exists():
         assert process.poll() is None, process.communicate()
@@ -141,13 +141,13 @@ def children(process: int) -> list[int]:
 
 
 def memory_ends(home: Path, number: int) -> None:
-    """A group larger than the memory: the batch before it stays, and the same command with more memory goes on."""
+    """A group is larger than the memory: the batch before stays, and the same command with more memory goes on."""
     write(home / "q.mrql", BY_ONE_KEY, 0)
     for age, rows in enumerate((10, 4_000_000), 1):
         texts = pa.array(f"{number} some text that is not short {n}" for n in range(rows))
         (home / "s").mkdir(exist_ok=True)
         pq.write_table(pa.table({"A": pa.array(range(rows)), "B": texts}), home / "s" / f"{age}.parquet")
-    # Where a thread of Spark's own finds none first, the process may go on, and the memory is named as what it may be.
+    # If a thread of Spark runs out of it first, the process may go on, and memory is named as a possible reason.
     no_memory = r"Spark has run out of memory|Spark has stopped(?=\n  hint: .* run out of memory)"
     must_say(started(home, "--memory", "512m"), f"(?:{no_memory})", "batch 0 is committed")
     assert [path.name for path in sorted((home / "out").glob("batch-*"))] == ["batch-000000"]

@@ -1,8 +1,8 @@
-"""Situations that a stream gets into: what is spoiled, by what, and how it is made good again.
+"""Faults that a stream meets: what is damaged, by what, and how it is repaired.
 
-Each begins with a stream that has committed one batch. Then something is spoiled and the stream is started; it ends
-with a message. What it has committed and put out must be as before. When all is as it was, and a file more has arrived,
-the same command goes on.
+Each begins with a stream that has committed one batch. Then something is damaged and the stream is started; it ends
+with a message. Its commits and its output must be as before. After the repair, when another file has arrived, the same
+command goes on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mrql.runtime.files.lock import Lock
 
 
 class Put(Enum):
-    """What is put in the place of a file, besides bytes or a text."""
+    """What is put in the place of a file, other than bytes or a text."""
 
     NOTHING = "nothing"
     DIRECTORY = "a directory"
@@ -39,7 +39,7 @@ Fault: TypeAlias = Callable[[Path], AbstractContextManager[object]]
 
 @attrs.frozen
 class Setting:
-    """A stream: its query, the data of its first batch, and what arrives when all is well again."""
+    """A stream: its query, the data of its first batch, and the data that arrives after the repair."""
 
     query: str
     first: Mapping[str, Content]
@@ -48,26 +48,26 @@ class Setting:
 
 @attrs.frozen
 class Bad:
-    """What is wrong, and the exit code. In options `{home}` is the directory of the stream.
+    """A fault, and the exit code that it leads to. In options, `{home}` is the directory of the stream.
 
-    `code` 0 is for what is no error: the stream says what it says, and has put out what it has.
+    With `code` 0 it is no error: the stream only prints a message, and has its output.
     """
 
     code: int
     files: Mapping[str, Content] = attrs.Factory(dict)
     options: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
-    """Another command than that of the stream."""
+    """The command to run, if it is not that of the stream."""
     setting: str = "csv"
     fault: Fault | None = None
     spark: bool = False
-    """Whether it is tried on Spark too, with the same message."""
+    """Whether it is tested on Spark too, with the same message."""
     starts_over: bool = False
-    """Whether the stream has no checkpoint, and so nothing that it goes on from."""
+    """Whether the stream has no checkpoint, and so starts from the beginning."""
 
 
 def put(path: Path, content: Content, age: int) -> None:
-    """Puts something in the place of a file, with a time of its own."""
+    """Puts something in the place of a file, and sets its time of modification."""
     clear(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     match content:
@@ -91,7 +91,7 @@ def clear(path: Path) -> None:
 
 @attrs.frozen
 class Kept:
-    """What of a directory is put back when all is made good again."""
+    """A copy of a directory, from which it is restored."""
 
     home: Path
     copy: Path
@@ -103,7 +103,7 @@ class Kept:
         return Kept(home, copy)
 
     def put_back(self) -> None:
-        """Files that are the same keep their places, so that they were never touched."""
+        """Restores the directory. Files are overwritten in place, with their times, as if they were never touched."""
         for path in sorted(self.home.rglob("*"), reverse=True):
             if not os.path.lexists(self.copy / path.relative_to(self.home)):
                 clear(path)
@@ -123,7 +123,7 @@ class Kept:
 
 
 def forbidden(name: str, mode: int = 0) -> Fault:
-    """A file or a directory that this process has no permission for, whoever runs it."""
+    """A file or a directory that this process has no permission for, even if it runs as root."""
 
     @contextmanager
     def without_permission(home: Path) -> Iterator[None]:
@@ -141,7 +141,7 @@ def forbidden(name: str, mode: int = 0) -> Fault:
 
 @contextmanager
 def as_anybody() -> Iterator[None]:
-    """Takes from root what lets it read and write everything, for the time of the block."""
+    """Takes the capabilities to read and write all files from root, for the duration of the block."""
     if os.geteuid() != 0:
         yield
         return
@@ -162,7 +162,7 @@ def as_anybody() -> Iterator[None]:
 
 
 def edited(pattern: str, old: bytes, new: bytes) -> Fault:
-    """A file is another one for a while."""
+    """A file has other content for a while."""
 
     @contextmanager
     def changed(home: Path) -> Iterator[None]:
@@ -178,7 +178,7 @@ def edited(pattern: str, old: bytes, new: bytes) -> Fault:
 
 
 def lost(pattern: str) -> Fault:
-    """A file is not there for a while."""
+    """A file is missing for a while."""
 
     @contextmanager
     def away(home: Path) -> Iterator[None]:
@@ -208,7 +208,7 @@ def room_for(size: int) -> Fault:
 
 
 def no_space(place: str) -> Fault:
-    """Files whose path has this in it find no space left on the disk."""
+    """Writing a file whose path contains `place` fails halfway: no space is left on the disk."""
     write = DurableFiles.write
 
     def refused(files: DurableFiles, path: Path, data: bytes) -> None:
@@ -221,7 +221,7 @@ def no_space(place: str) -> Fault:
 
 
 def locked(home: Path) -> AbstractContextManager[None]:
-    """Another process has the checkpoint."""
+    """The checkpoint is locked, as if by another process."""
 
     @contextmanager
     def held() -> Iterator[None]:

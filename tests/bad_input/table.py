@@ -1,4 +1,4 @@
-"""The table of what can be wrong: of the query file, of options, of data, and of the machine."""
+"""The table of faults: of the query file, of options, of data, and of the machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whatever a stream is given that is wrong: one clear message, its exit code, and nothing lost.
+"""Every fault that a stream meets gives one clear message and its exit code, and nothing is lost.
 
-The situations are the table in `table.py`, what is said in them is in `messages.txt`, as people read it.
+The faults are in the table in `table.py`, and their messages in `messages.txt`, as people read them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ STREAM = ("stream", "{home}/q.mrql", "--once")
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No power fails here, and to wait for the disk is what takes time."""
+    """Files are not synced: no power fails here, and waiting for the disk is what takes time."""
     monkeypatch.setattr(DurableFiles, "sync", lambda _, path: path.stat() and None)
 
 
 @cache
 def messages() -> dict[str, str]:
-    """All that is written to standard error in each situation."""
+    """The expected standard error for each fault."""
     _, *parts = re.split(r"^=== (.*)\n", MESSAGES.read_text(), flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
@@ -48,7 +48,7 @@ class Said:
 
 
 def command(home: Path, bad: Bad, engine: str, *more: str, spoiled: bool = True) -> Said:
-    """Runs the command of a stream, or that which the situation has."""
+    """Runs the command of a stream, or the one that the fault has."""
     given = bad.command if spoiled and bad.command else STREAM
     line = [*given]
     if line[0] in ("stream", "run"):
@@ -62,7 +62,7 @@ def command(home: Path, bad: Bad, engine: str, *more: str, spoiled: bool = True)
 
 
 def steady(text: str) -> str:
-    """What is said, without times, the numbers of processes, and the names that each process has for itself."""
+    """The text without times, numbers of processes, and names that differ between processes."""
     text = re.sub(r"[\d,]+ ms$", "0 ms", text, flags=re.MULTILINE)
     text = re.sub(r"runs/[0-9a-f]{16}-", "runs/{state}-", text)
     return re.sub(r"(\d{6}-|\.json-)[0-9a-f]{8}", r"\1{token}", re.sub(r"process \d+", "process 0", text))
@@ -72,18 +72,18 @@ SEEN = ("out/batch-*/*", "aside/batch-*/*", "state/manifest-*.json")
 
 
 def contents(home: Path, *patterns: str) -> dict[str, bytes]:
-    """The files that match; by default what is put out and what is committed, without what is still hidden."""
+    """The files that match; by default outputs, quarantined rows and manifests, without hidden files."""
     found = (path for pattern in patterns or SEEN for path in home.glob(pattern))
     return {str(path): path.read_bytes() for path in found if path.is_file() and not path.name.startswith(".")}
 
 
 def intact(home: Path, before: dict[str, bytes], runs: dict[str, bytes]) -> bool:
-    """Whether no more and no less is put out and committed than before; what was cut off may have left runs behind."""
+    """Whether outputs and commits are the same as before; a batch that was cut off may have left runs behind."""
     return contents(home) == before and contents(home, "state/runs/*/*/*").items() >= runs.items()
 
 
 def begun(home: Path, bad: Bad, engine: str) -> None:
-    """The stream as it is before anything is wrong: batch 0 is committed, unless it keeps nothing."""
+    """Sets up the stream as it is before the fault: batch 0 is committed, unless it has no checkpoint."""
     setting = SETTINGS[bad.setting]
     put(home / "q.mrql", setting.query, 0)
     for age, (name, content) in enumerate(setting.first.items(), 1):
@@ -94,10 +94,10 @@ def begun(home: Path, bad: Bad, engine: str) -> None:
 
 
 def situation(home: Path, bad: Bad, engine: str) -> Said:
-    """Gets a stream into a situation and out of it again, and returns what was said.
+    """Runs a stream with a fault, repairs it, and returns what the stream said.
 
-    What was committed and put out is held against what it was before; the stream then goes on to the answer that it
-    has without all this.
+    Commits and outputs must be the same as before; the stream then goes on to the answer that it has without the
+    fault.
     """
     begun(home, bad, engine)
     before = contents(home)
@@ -108,7 +108,7 @@ def situation(home: Path, bad: Bad, engine: str) -> Said:
 
 
 def spoiled(home: Path, bad: Bad, engine: str) -> Said:
-    """Starts a stream with something that is wrong, and puts it back as it was; returns what was said."""
+    """Runs a stream with a fault, restores the files, and returns what the stream said."""
     kept = Kept.of(home, home.with_name("kept"))
     for age, (name, content) in enumerate(bad.files.items(), 100):
         put(home / name, content, age)
@@ -122,7 +122,7 @@ def spoiled(home: Path, bad: Bad, engine: str) -> Said:
 
 
 def goes_on(home: Path, bad: Bad, engine: str) -> None:
-    """Now all is well, and more arrives: what the stream puts out is what it would have put out."""
+    """After the repair more data arrives, and the last answer of the stream is the one that it has without a fault."""
     setting = SETTINGS[bad.setting]
     for age, (name, content) in enumerate(setting.then.items(), 200):
         put(home / name, content, age)
@@ -138,20 +138,20 @@ def goes_on(home: Path, bad: Bad, engine: str) -> None:
 
 
 def last_answer(directory: Path) -> list[str]:
-    """The rows of the last batch that was put out, in some order."""
+    """The rows of the last batch in the output, sorted."""
     parts = max(directory.glob("batch-*")).glob("part-*.json")
     return sorted(str(json.loads(line)) for part in parts for line in part.read_text().splitlines())
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_bad_input(tmp_path: Path, name: str) -> None:
-    """It is one message and an exit code; what is committed stays, and the stream goes on when all is well."""
+    """A fault gives one message and an exit code; commits stay, and the stream goes on after the repair."""
     said = situation(tmp_path / "home", CASES[name], "reference")
     assert (said.text, said.code, said.error) == (messages()[name], CASES[name].code, None)
 
 
 def test_each_message_is_that_of_a_situation() -> None:
-    """The messages stand in the order of the table, and there are at least forty kinds of what can be wrong."""
+    """The messages are in the order of the table, which has at least forty faults that are errors."""
     assert list(messages()) == list(CASES)
     assert sum(bad.code != 0 for bad in CASES.values()) >= 40
 
@@ -159,7 +159,7 @@ def test_each_message_is_that_of_a_situation() -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("setting", ["tagged", "parquet", "numbers"])
 def test_bad_inputs_on_spark(tmp_path: Path, spark: SparkSession, setting: str) -> None:
-    """Those that Spark meets in its own way end with the same messages, one after the other in one stream."""
+    """Faults that Spark handles in its own way give the same messages, one after the other in one stream."""
     home = tmp_path / "home"
     several = {name: bad for name, bad in CASES.items() if bad.spark and bad.setting == setting}
     first = next(iter(several.values()))

@@ -1,4 +1,4 @@
-"""What can only be wrong with a process of its own: its Java, its standard output, its signals, what it waits for."""
+"""Faults that need a process of their own: of its Java, its standard output, its signals, and what it waits for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ test "$1" = -version || { echo 'Error: LinkageError occurred while loading main 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A stream with its data."""
+    """The directory of a stream with its data."""
     setting = SETTINGS["tagged"]
     put(tmp_path / "q.mrql", setting.query, 0)
     for name, content in {**setting.first, **setting.then}.items():
@@ -36,14 +36,14 @@ def java(home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_java_home_without_java(home: Path) -> None:
-    """Spark asks there and nowhere else, whatever else is installed."""
+    """Spark looks for Java in JAVA_HOME only, whatever else is installed."""
     done = java(home, JAVA_HOME=str(home))
     says = f"error: JAVA_HOME is {home}, and there is no {home}/bin/java\n  hint: set it to a Java, or unset it\n"
     assert (done.returncode, done.stdout, done.stderr) == (3, "", says)
 
 
 def test_no_java(home: Path) -> None:
-    """It is said what to install, and that there is an engine without it."""
+    """The message says what to install, and that there is an engine without Java."""
     (home / "bin").mkdir()
     done = java(home, JAVA_HOME="", PATH=str(home / "bin"))
     says = (
@@ -54,7 +54,7 @@ def test_no_java(home: Path) -> None:
 
 
 def test_a_java_that_is_too_old(home: Path) -> None:
-    """Its version is said, and not what Java says of a class."""
+    """The message gives the version, and not the error of Java about a class."""
     (home / "old" / "bin").mkdir(parents=True)
     file = home / "old" / "bin" / "java"
     file.write_text(OLD_JAVA)
@@ -69,7 +69,7 @@ def test_a_java_that_is_too_old(home: Path) -> None:
 
 @pytest.mark.parametrize("form", ["json", "table"])
 def test_nobody_reads_the_answers(home: Path, form: str) -> None:
-    """The stream ends in silence, as what is in a pipe before `head` does; what was committed is."""
+    """The stream ends in silence, like a command in a pipe before `head`; its commits stay."""
     options = ["--data", str(home), "--once", "--max-files", "1", "--engine", "reference", "--format", form]
     command = [*MRQL, "stream", str(home / "q.mrql"), *options, "--checkpoint", str(home / "state")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -83,7 +83,7 @@ def test_nobody_reads_the_answers(home: Path, form: str) -> None:
 
 
 def test_standard_output_is_full(home: Path) -> None:
-    """It is a disk without room."""
+    """A full standard output is reported as a full disk."""
     with Path("/dev/full").open("w") as full:
         command = [*MRQL, "check", str(home / "q.mrql")]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -91,7 +91,7 @@ def test_standard_output_is_full(home: Path) -> None:
 
 
 def test_a_directory_that_is_waited_for(tmp_path: Path) -> None:
-    """The stream says that it waits, and reads what is there when the directory has come; SIGTERM ends it."""
+    """The stream says that it waits, and reads the directory when it is there; SIGTERM ends it."""
     put(tmp_path / "q.mrql", SETTINGS["tagged"].query, 0)
     options = [
         "--data",

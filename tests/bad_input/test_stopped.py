@@ -1,4 +1,4 @@
-"""What is said when Spark has ended by itself: its errors, as they were seen, in one message each."""
+"""The messages if Spark has ended by itself: one for each of its errors that were seen."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SEEN = {
 
 @pytest.mark.parametrize(("text", "message"), SEEN.items())
 def test_what_spark_says(text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its text names the reason, whether it still answers or not."""
+    """The text of an error of Spark gives the reason, whether Spark still answers or not."""
     monkeypatch.setattr(jvm_exit, "_has_executors", lambda: True)
     error = jvm_exit.ended(text)
     assert error is not None
@@ -50,7 +50,7 @@ def test_what_spark_says(text: str, message: str, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_how_its_process_has_ended(monkeypatch: pytest.MonkeyPatch, code: str, message: str, hint: str) -> None:
-    """Where it answers no more, the exit code of its process is all that there is to go by."""
+    """If Spark does not answer, the exit code of its process gives the reason."""
 
     process = subprocess.Popen([sys.executable, "-c", f"import os, sys; {code}"])
     monkeypatch.setattr(jvm_exit, "is_running", lambda: False)
@@ -64,7 +64,7 @@ def test_how_its_process_has_ended(monkeypatch: pytest.MonkeyPatch, code: str, m
 
 @pytest.mark.spark
 def test_a_process_that_goes_on(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It answers: that Spark has stopped in it is all that is known, and nobody waits long for more."""
+    """If the process goes on, the message says only that Spark has stopped, after a short wait."""
     monkeypatch.setattr(jvm_exit, "is_running", lambda: False)
     monkeypatch.setattr(jvm_exit, "STOPPED_SECONDS", 0.1)
     error = jvm_exit.ended("")
@@ -74,7 +74,7 @@ def test_a_process_that_goes_on(spark: SparkSession, monkeypatch: pytest.MonkeyP
 
 
 def test_a_process_that_begins_to_end_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark may stop some time before its process does: in a thread of its own that finds no memory."""
+    """If the process ends some time after Spark has stopped in it, its exit code still gives the reason."""
     process = subprocess.Popen([sys.executable, "-c", "import sys, time; time.sleep(1); sys.exit(52)"])
     asked = iter([False] * 3)
     monkeypatch.setattr(jvm_exit, "is_running", lambda: False)
@@ -87,7 +87,7 @@ def test_a_process_that_begins_to_end_later(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_error_that_cannot_be_read() -> None:
-    """The text of an error of Java is asked for, and the process that knows it may have ended."""
+    """The text of an error of Java is empty if the process that knows it has ended."""
 
     class Unreadable(Exception):
         def __str__(self) -> str:
@@ -97,7 +97,7 @@ def test_an_error_that_cannot_be_read() -> None:
 
 
 def test_nothing_is_freed_of_what_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong with a Spark that answers is still an error."""
+    """Errors are ignored if Spark has stopped, but raised if it still answers."""
     monkeypatch.setattr(jvm_exit, "is_running", lambda: False)
     with jvm_exit.unless_stopped():
         raise Py4JNetworkError("gone")
@@ -107,7 +107,7 @@ def test_nothing_is_freed_of_what_has_ended(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_commit_is_said(tmp_path: Path) -> None:
-    """Beside what to do it is said from where the stream goes on."""
+    """The hint says what to do, and from where the stream goes on."""
     with pytest.raises(EngineError) as raised, told(tmp_path, lambda: None):
         raise EngineError("Spark has stopped", "its log says why")
     assert raised.value.hint == "its log says why; nothing is committed yet, and the next start is from the beginning"

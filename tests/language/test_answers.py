@@ -1,4 +1,4 @@
-"""What the language means: one-line queries and their values in the reference evaluator."""
+"""The meaning of the language: one-line queries and their values in the reference evaluator."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ ERRORS = [
 
 @pytest.mark.parametrize(("text", "message"), ERRORS)
 def test_error(text: str, message: str) -> None:
-    """A wrong query, or one that cannot be evaluated yet, has one clear error with a place."""
+    """A wrong query has one clear error with a place."""
     with pytest.raises(UserError) as caught:
         answer(text)
     assert message in str(caught.value)
@@ -201,7 +201,7 @@ def test_error_shows_the_line_and_a_caret() -> None:
     ],
 )
 def test_calls_without_end(call: str, hint: str | None) -> None:
-    """Missing values are named where there are some: a function that counts upwards has none."""
+    """The hint names missing values if there are some: a function that counts upwards has none."""
     with pytest.raises(UserError, match="calls itself too often") as caught:
         answer(call)
     assert caught.value.hint == hint
@@ -217,7 +217,7 @@ RUNTIME_ERRORS = [
 
 @pytest.mark.parametrize(("text", "message", "place"), RUNTIME_ERRORS)
 def test_run_time_error_names_its_place(text: str, message: str, place: str) -> None:
-    """A value that does not exist is an error at the operator."""
+    """An error at run time has the place of its operator."""
     with pytest.raises(UserError) as caught:
         answer(f"select {text} from x in S")
     assert caught.value.message == message

@@ -1,4 +1,4 @@
-"""The query files in `queries/apache`, which are written as Apache MRQL's are, in both engines."""
+"""The query files in `queries/apache`, written in the style of Apache MRQL, in both engines."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def program_of(name: str) -> Program:
 
 
 def test_each_file_has_answers() -> None:
-    """No file is left out."""
+    """Every query file has answers here."""
     assert {file.stem for file in APACHE.glob("*.mrql")} == ANSWERS.keys()
 
 
@@ -104,7 +104,7 @@ def test_reference(name: str) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ANSWERS)
 def test_spark(name: str, spark: SparkSession) -> None:
-    """Each has the same on Spark."""
+    """Each query has the same answer on Spark."""
     check(program_of(name), name, by_spark(program_of(name), spark))
 
 

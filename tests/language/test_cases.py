@@ -1,4 +1,4 @@
-"""The cases of `tests/language/*.case` in the reference semantics: at once, and batch by batch with deletions."""
+"""The cases of `tests/language/*.case` in the reference engine: evaluated once, and batch by batch with deletions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MENDED = [case for case in ERRORS if case.instead is not None]
 
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case.name)
 def test_answer(case: Case) -> None:
-    """A query has its value and its type, before and after the rewriting."""
+    """A query has its value and its type, and each document in the value has its class."""
     query = case.compiled
     if case.type is not None:
         assert type_name(query.type) == case.type
@@ -36,7 +36,7 @@ def test_answer(case: Case) -> None:
 @pytest.mark.parametrize("shrinks", [False, True], ids=["grows", "shrinks"])
 @pytest.mark.parametrize("case", [case for case in ANSWERS if case.reads], ids=lambda case: case.name)
 def test_incremental_answer(case: Case, shrinks: bool) -> None:
-    """The rows arrive one after the other, first of one stream and then of the next; some come and go again."""
+    """The answer is right after each batch: rows arrive one by one, or some are deleted and inserted again."""
     query = case.compiled
     plan = planned(query.term, shrinking=frozenset(case.streams if shrinks else ())).plan
     view = ReferenceView(plan)
@@ -52,7 +52,7 @@ def test_incremental_answer(case: Case, shrinks: bool) -> None:
         try:
             expected = evaluate(query.term, contents)
         except UserError:
-            return  # the data so far have no value, as of a key that is not there yet
+            return  # no value over the data so far: a key that is not there yet, for example
         view.apply(batch)
         assert same(view.answer(), expected), f"{show_value(view.answer())}, not {show_value(expected)}"
     assert same(view.answer(), case.expected(query.type))
@@ -60,7 +60,7 @@ def test_incremental_answer(case: Case, shrinks: bool) -> None:
 
 @pytest.mark.parametrize("case", ERRORS, ids=lambda case: case.name)
 def test_error(case: Case) -> None:
-    """What is wrong has one error, word for word, with its place."""
+    """A wrong query has one error, word for word, with its place."""
     with pytest.raises(UserError) as caught:
         evaluate(case.compiled.term, case.data | {name: Bag() for name in case.streams if name not in case.data})
     error = caught.value
@@ -72,7 +72,7 @@ def test_error(case: Case) -> None:
 
 @pytest.mark.parametrize("case", MENDED, ids=lambda case: case.name)
 def test_what_a_hint_leads_to(case: Case) -> None:
-    """What a hint says to write has a value, and has a call that the hint names, if it names any."""
+    """The program that follows a hint has a value, and has a call that the hint names, if it names any."""
     evaluate(case.mended().term, case.data | {name: Bag() for name in case.streams if name not in case.data})
     assert case.hint is not None
     assert case.instead is not None

@@ -17,7 +17,7 @@ from tests.support.documents import fences
 
 @attrs.frozen
 class Example:
-    """A query, the answers to its expressions, and the files that are there."""
+    """A query, the answers to its expressions, and the files that it may read."""
 
     query: str
     answers: tuple[object, ...]
@@ -25,7 +25,7 @@ class Example:
 
 
 def examples(document: str) -> Iterator[Example]:
-    """The examples of a document, each with the files that stand above it."""
+    """The examples of a document, each with the files above it."""
     files: dict[str, str] = {}
     query = ""
     for kind, name, body in fences(document):
@@ -52,24 +52,24 @@ def answers(example: Example, home: Path, engine: str) -> list[object]:
 
 
 def _sorted(value: object) -> object:
-    """The rows in an order of their own: an answer is a bag."""
+    """The rows in a fixed order: an answer is a bag."""
     return sorted(value, key=lambda row: json.dumps(row, sort_keys=True)) if isinstance(value, list) else value
 
 
 def test_there_are_examples() -> None:
-    """The tests below would be content with none."""
+    """There are examples: without any, the tests below would pass."""
     assert len(EXAMPLES) == 22
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.query[:40])
 def test_example(example: Example, tmp_path: Path) -> None:
-    """In the reference engine."""
+    """A query has its answer in the reference engine."""
     assert answers(example, tmp_path, "reference") == list(map(_sorted, example.answers))
 
 
 @pytest.mark.wide
 @pytest.mark.spark
 def test_examples_on_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """On Spark."""
+    """Each query has its answer on Spark."""
     for example in EXAMPLES:
         assert answers(example, tmp_path, "spark") == list(map(_sorted, example.answers)), example.query

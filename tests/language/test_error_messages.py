@@ -33,14 +33,11 @@ ELSEWHERE = {
     "mrql/translate/scalar_functions.py:  must be of type …": "a missing value is of any type",
     "mrql/translate/user_aggregates.py: an element of `…` must be of type …": "it is looked at before",
 }
-"""What is no case, and why."""
+"""The messages that have no case, and why."""
 
 
 def raised(file: Path) -> Iterator[str]:
-    """The messages of the errors that a file raises, with `…` for what differs from one to the other.
-
-    What cannot be evaluated yet is left out: its error goes when it can.
-    """
+    """The messages of the errors that a file raises, with `…` for the parts that vary."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call):
             continue
@@ -79,12 +76,12 @@ def has_case(message: str) -> bool:
 
 @pytest.mark.parametrize("message", [message for message in RAISED if not elsewhere(message)])
 def test_message(message: str) -> None:
-    """There is a case with it."""
+    """A case has this message."""
     assert has_case(message)
 
 
 def test_messages_are_found() -> None:
-    """The tests above would be content with none; those that are no cases are still raised."""
+    """There are messages to test; those in `ELSEWHERE` are raised, and have no case."""
     assert len(RAISED) > 80
     assert "mrql/translate/source_rows.py: a delimiter is one character" in RAISED
     named = {*RAISED, *(message.partition(":")[0] for message in RAISED)}

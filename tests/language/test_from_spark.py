@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession, Window
-from pyspark.sql import functions as F  # as the document has it, and everybody
+from pyspark.sql import functions as F  # the usual name, as in the document
 
 from mrql.algebra import types as ty
 from mrql.algebra.values.values import Bag
@@ -44,7 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def names(compiled_spark: SparkSession, home: Path) -> Iterator[dict[str, Any]]:
-    """What the code of the document knows."""
+    """The names that the code of the document may use."""
     found: dict[str, Any] = {"spark": compiled_spark, "F": F, "Window": Window}
     with session.settings(compiled_spark, {"spark.sql.session.timeZone": "UTC"}):
         exec(placed(SPARK_TABLES, home), found)
@@ -52,7 +52,7 @@ def names(compiled_spark: SparkSession, home: Path) -> Iterator[dict[str, Any]]:
 
 
 def placed(code: str, home: Path) -> str:
-    """The code with the places of its files."""
+    """The code with the full paths of its files."""
     return re.sub(r'"([\w*]+\.(csv|json|parquet))"', rf'"{home}/\1"', code)
 
 
@@ -78,7 +78,7 @@ def _plain(value: Any) -> Any:
 
 
 def test_there_are_pairs() -> None:
-    """The test below would be content with none."""
+    """There are pairs: without any, the test below would pass."""
     assert len(PAIRS) >= 35
     assert len([kind for kind, name, _ in FENCES if (kind, name) == ("mrql", "")]) == len(PAIRS)
 
@@ -86,7 +86,7 @@ def test_there_are_pairs() -> None:
 @pytest.mark.wide(keep=3)
 @pytest.mark.parametrize(("code", "query"), PAIRS, ids=[query[:60] for _, query in PAIRS])
 def test_pair(code: str, query: str, names: dict[str, Any], home: Path) -> None:
-    """The answers are equal in both engines, and there is something in them; an order is one in all."""
+    """The answers of Spark and of both engines are equal, and not empty; if one is ordered, all are."""
     expected = in_spark(placed(code, home), names)
     program = compile_over_files(TABLES + query, base=home)
     found, t = ReferenceBatchJob(program).answer(program.queries[-1]), program.queries[-1].type

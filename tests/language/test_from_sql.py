@@ -1,4 +1,4 @@
-"""`docs/from-sql.md`: a query in SQL and its counterpart have equal answers, but where the document says otherwise."""
+"""`docs/from-sql.md`: a query in SQL and its counterpart have equal answers, unless the document says otherwise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Row = tuple[object, ...]
 
 @attrs.frozen
 class Pair:
-    """A query in both languages, and the answers that are written below it where they differ."""
+    """A query in both languages, and the answers that the document gives if they differ."""
 
     sql: str
     mrql: str
@@ -97,7 +97,7 @@ def in_mrql(text: str, home: Path) -> tuple[Value, ty.Type]:
 
 
 def rows(value: Value, t: ty.Type) -> list[Row]:
-    """An answer as rows: a value that is no collection is one, and what is no tuple or record is its only column."""
+    """An answer as rows: a value that is no collection is one row, and one that is no tuple or record is one column."""
     item = t.item if isinstance(t, ty.BagType | ty.ListType) else t
     found = list(value) if ty.is_collection(t) else [value]
     if isinstance(item, ty.TupleType | ty.RecordType):
@@ -106,7 +106,7 @@ def rows(value: Value, t: ty.Type) -> list[Row]:
 
 
 def plain(value: Any) -> Any:
-    """A value that has the same form in both: records without the names of their fields, bags in an order."""
+    """A value in the same form for both languages: records without names of fields, bags in a fixed order."""
     match value:
         case Bag():
             return in_order([plain(item) for item in value])
@@ -133,12 +133,12 @@ def compared(found: list[Row], ordered: bool) -> list[Row]:
 
 
 def streaming(text: str, home: Path) -> Program:
-    """A text over the tables, which are streams."""
+    """The program of a text over the tables as streams."""
     return compile_over_files(TABLES.replace("source(", "stream(") + text, base=home)
 
 
 def test_there_are_pairs() -> None:
-    """The tests below would be content with none."""
+    """There are pairs: without any, the tests below would pass."""
     assert len([pair for pair in PAIRS if pair.answers is None]) >= 40
     assert len([pair for pair in PAIRS if pair.answers is not None]) >= 7
     assert len(ALONE) >= 4
@@ -146,7 +146,7 @@ def test_there_are_pairs() -> None:
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair.answers is None], ids=lambda pair: pair.sql[:60])
 def test_pair(pair: Pair, database: duckdb.DuckDBPyConnection, home: Path) -> None:
-    """The answers are equal, and there is something in them; an order is one in both or in neither."""
+    """The answers are equal, and not empty; they are ordered in both languages or in neither."""
     value, t = in_mrql(pair.mrql, home)
     expected = in_sql(pair, database)
     assert expected
@@ -156,7 +156,7 @@ def test_pair(pair: Pair, database: duckdb.DuckDBPyConnection, home: Path) -> No
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair.answers is not None], ids=lambda pair: pair.sql[:60])
 def test_differing_pair(pair: Pair, database: duckdb.DuckDBPyConnection, home: Path) -> None:
-    """The answers are those that are written, and they differ."""
+    """The answers are those in the document, and they differ."""
     assert pair.answers is not None
     value, t = in_mrql(pair.mrql, home)
     written = [_written(answer) for answer in pair.answers]
@@ -171,7 +171,7 @@ def _written(answer: str) -> list[Row]:
 
 @pytest.mark.parametrize(("query", "answer"), ALONE, ids=lambda text: text[:60])
 def test_what_sql_cannot_say(query: str, answer: str, home: Path) -> None:
-    """The answer is the one that is written."""
+    """The answer is the one in the document."""
     value, _ = in_mrql(query, home)
     assert _sets(value) == _sets(json.loads(answer))
 
@@ -180,7 +180,7 @@ def test_what_sql_cannot_say(query: str, answer: str, home: Path) -> None:
     "text", [*(pair.mrql for pair in PAIRS), *(query for query, _ in ALONE)], ids=lambda text: text[:60]
 )
 def test_kept_up_to_date(text: str, home: Path) -> None:
-    """Row by row, and when rows have gone and come back, the answer is that of the rows that are there."""
+    """Row by row, and when rows are deleted and inserted again, the answer is that over the current rows."""
     program = streaming(text, home)
     query = program.queries[-1]
     view = ReferenceView(planned(query.term, shrinking=frozenset(program.sources)).plan)
@@ -197,7 +197,7 @@ def test_kept_up_to_date(text: str, home: Path) -> None:
 
 
 def _sets(value: Any) -> Any:
-    """A value with its collections in an order, whatever they are: JSON has one kind of them."""
+    """A value with all its collections in a fixed order: JSON has one kind of them."""
     match value:
         case Record():
             return {name: _sets(item) for name, item in value.fields.items()}

@@ -17,19 +17,19 @@ from tests.support.function_document import DOCUMENT, document, examples
 
 @pytest.mark.parametrize(("call", "value"), list(examples()))
 def test_examples(call: str, value: str) -> None:
-    """Each example in the document has the value that stands beside it."""
+    """Each example in the document has the value beside it."""
     found, expected = (evaluate(compile_program(text).queries[0].term) for text in (call, value))
     assert same(found, expected), f"{call} is {show_value(found)}"
 
 
 def test_the_document_is_that_of_the_table() -> None:
-    """`python -m tests.regenerate` writes it."""
+    """The document is the one that `python -m tests.regenerate` writes."""
     text = DOCUMENT.read_text(encoding="utf-8")
     assert document(text) == text
 
 
 def test_every_function_has_what_the_document_needs() -> None:
-    """A meaning, what it takes, and an example."""
+    """Every function has a meaning, a description of what it takes, and an example."""
     for kind in fn.LIBRARY.values():
         for function in kind:
             assert function.meaning
@@ -38,7 +38,7 @@ def test_every_function_has_what_the_document_needs() -> None:
 
 
 def test_every_function_has_a_case() -> None:
-    """Each name that a query may call stands in a file of cases, which both engines run."""
+    """Each name that a query may call occurs in a file of cases, which both engines run."""
     written = "\n".join(case.query for case in cases())
     assert [name for name in (*LIBRARY, *DERIVED) if f"{name}(" not in written] == []
 

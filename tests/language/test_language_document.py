@@ -24,14 +24,14 @@ FENCES = fences("language.md")
 
 @attrs.frozen
 class Example:
-    """A text with queries, and their answers, one a line; or the error that it leads to."""
+    """A text with queries, and their answers, one per line; or the error that it raises."""
 
     text: str
     below: str
 
 
 def examples() -> Iterator[tuple[str, Example]]:
-    """Each query of the document with the block below it, and what that is."""
+    """Each query of the document with the block below it, and the kind of that block."""
     shown = [fence for fence in FENCES if not fence[1]]
     for (kind, _, text), (under, _, below) in zip(shown, [*shown[1:], ("end", "", "")], strict=True):
         assert (kind == "mrql") == (under in ("answer", "error")), text
@@ -64,30 +64,30 @@ def answers(text: str, home: Path) -> list[tuple[Value, Type]]:
 
 
 def test_there_are_examples() -> None:
-    """The tests below would be content with none."""
+    """There are examples: without any, the tests below would pass."""
     assert len(EXAMPLES) > 30
     assert len(ERRORS) >= 2
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.text[:60])
 def test_example(example: Example, home: Path) -> None:
-    """The answers are those that are written, as values of the language."""
+    """The answers are those in the document, as values of the language."""
     found = answers(example.text, home)
     expected = values(";".join(example.below.splitlines()), home)
     assert len(found) == len(expected)
     for (value, t), written in zip(found, expected, strict=True):
-        assert same(value, convert(written, t)), show_value(value)  # an exact number is written like another one
+        assert same(value, convert(written, t)), show_value(value)  # an exact number is written like any other
 
 
 @pytest.mark.parametrize("example", ERRORS, ids=lambda example: example.text[:60])
 def test_error(example: Example, home: Path) -> None:
-    """The message is the one that is written."""
+    """The message is the one in the document."""
     with pytest.raises(UserError) as error:
         values(example.text, home)
     assert str(error.value) == example.below.rstrip()
 
 
 def test_streams(home: Path) -> None:
-    """What is written of streams is understood: their names, formats and where rows go from."""
+    """The streams declared in the document compile."""
     program = compile_over_files(STREAMS, base=home)
     assert {name for name, spec in program.sources.items() if spec.stream} == {"stays", "walks", "notes"}

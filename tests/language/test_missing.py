@@ -1,4 +1,4 @@
-"""Missing collections and missing tuples: what they are as values, and what sees them as nothing."""
+"""Missing collections and missing tuples: where they are values of their own, and where they count as empty."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ CASES = {
     "an equality": Case("select (p.K, q.K) from p in P, q in P where p.V = q.V and p.K < q.K", Bag([(3, 4)])),
     "a variable": Case("select (p.K, v) from p in P, v = p.V where p.K < 3", Bag([(1, None), (2, Bag())])),
     "an element": Case("select (p.K, p.L[0]) from p in P where p.K <> 2", Bag([(1, None), (3, 3), (4, 1)])),
-    # --- and nothing to what iterates over it
+    # --- and empty where it is iterated over
     "a key that is a select": Case(
         "select (v, count(p)) from p in P group by v: (select x from x in p.V)", Bag([(Bag(), 2), (SOME, 2)])
     ),
@@ -127,7 +127,7 @@ CASES = {
     "the first step of a loop": Case(
         "repeat x = first(select p.V from p in P order by p.K) step x union {1} limit 2", Bag([1, 1])
     ),
-    # --- a missing tuple is none of missing parts, and has them
+    # --- a missing tuple is not a tuple of missing parts, but its parts are missing
     "rows": Case("select p.T from p in P", Bag([None, (None, None), (1, "a"), (1, "a")])),
     "records as rows": Case("select p.R from p in P", Bag([None, r(None, None), r(1, Bag()), r(1, Bag())])),
     "keys that are tuples": Case(
@@ -174,7 +174,7 @@ def changed(view: ReferenceView, rows: list[Record], weight: int) -> Value:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_the_reference(case: Case) -> None:
-    """The query as it is written, after all passes, and kept up to date."""
+    """The query as written, its normal form and a view have the given answer."""
     term = mrql.compile(case.query, P=TYPE).term
     assert same(evaluate(term, {"P": Bag(ROWS)}), case.answer)
     assert same(evaluate(normal_form(term, checked=True), {"P": Bag(ROWS)}), case.answer)
@@ -200,7 +200,7 @@ TOGETHER = [
     "the greatest of each",
     "ties in an order",
 ]
-"""What is kept up to date in one view."""
+"""The cases that are kept up to date in one view."""
 
 
 @pytest.mark.spark
@@ -228,8 +228,8 @@ def test_spark(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_rows_on_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """A missing tuple as a row: told apart where values are brought to the driver, and in columns one of missing
-    parts, in frames and in files of both engines."""
+    """A missing tuple as a row stays one when values are collected on the driver; in columns it is a row of missing
+    parts, in DataFrames and in files of both engines."""
     query = mrql.compile("select p.T from p in P", P=TYPE)
     bag = query.streams["P"]
     rows = to_dataframe(spark, ROWS, bag)

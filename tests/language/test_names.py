@@ -1,4 +1,4 @@
-"""What fields are called makes no difference: odd names, words, and those that differ in case alone."""
+"""The names of fields make no difference: odd names, keywords, and names that differ in case alone."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def contents(to: dict[str, str]) -> dict[str, Bag]:
 @SETTINGS
 @given(chosen=names(len(FIELDS)))
 def test_names_make_no_difference(text: str, chosen: list[str]) -> None:
-    """A query with other names has the answer with other names, at once and as a view; its notation says the names."""
+    """A renamed query has the renamed answer, evaluated once and as a view; its notation reads back."""
     to = dict(zip(FIELDS, chosen, strict=True))
     odd, rows = query(text, to), contents(to)
     found = evaluate(odd.term, rows)
@@ -67,12 +67,12 @@ def test_names_make_no_difference(text: str, chosen: list[str]) -> None:
 @pytest.mark.wide
 @pytest.mark.spark
 def test_names_make_no_difference_on_spark(spark: SparkSession) -> None:
-    """Every third of all names, five in each query; and all queries with names that differ in case alone.
+    """A third of all names, five in each query; and all queries with names that differ in case alone.
 
-    Every other one is evaluated at once, too.
+    Every other query is also evaluated without a view.
     """
     cases = [(QUERIES[i % len(QUERIES)], to) for i, to in enumerate(OTHERS[::3])]
-    # Several of them in one view, which takes a batch in little more time than one of them.
+    # Several queries in one view, which takes little more time for a batch than a single one.
     cases += [(f"({', '.join(f'({text})' for text in QUERIES[i::4])})", CASES) for i in range(4)]
     for number, (text, to) in enumerate(cases):
         odd, rows = query(text, to), contents(to)
@@ -107,7 +107,7 @@ def file_of(spec: SourceSpec, rows: list[Record], directory: Path) -> Path:
 
 @pytest.mark.spark
 def test_names_in_files(spark: SparkSession, tmp_path: Path) -> None:
-    """Both engines read the same rows, whatever the columns of a file are called."""
+    """Both engines read the same rows, whatever the names of the columns of a file."""
     plain = [name for name in NAMES if not any(c in name for c in "\r\n")]
     for number, chosen in enumerate((plain[::2], plain[1::2])):
         row = ty.RecordType(tuple((name, ty.LONG) for name in chosen))
@@ -138,7 +138,7 @@ def test_members_that_no_path_leads_to(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_the_parts_of_a_struct_are_named(spark: SparkSession) -> None:
-    """A DataFrame with structs whose fields have other names, or another order, is not read by position."""
+    """The fields of structs in a DataFrame are read by name, not by position; a missing field is an error."""
     wanted = "bag(<R: <a: long, A: long>>)"
     right = spark.createDataFrame([((1, 2),)], "R struct<a: bigint, A: bigint>")
     assert [

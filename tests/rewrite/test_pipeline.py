@@ -1,4 +1,4 @@
-"""The passes as data, and the traces that they leave."""
+"""The listed passes, and the traces that they leave."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_each_pass_says_where_it_comes_from_and_when_it_holds() -> None:
 
 @pytest.mark.parametrize("name", all_traces())
 def test_a_trace_has_the_passes_of_each_phase_in_order(name: str) -> None:
-    """Phases do not mix, and a pass is of the phase in which it runs; over each subject they are in their order."""
+    """The phases run in order, each pass in its own phase; the passes over the query and the plan run as listed."""
     runs = all_traces()[name].runs
     phases = [run.phase for run in runs]
     assert phases == sorted(phases, key=list(Phase).index)
-    unrolled = (Phase.INCREMENTALIZE, LOOPS[LoopStrategy.EXACT])  # chosen before, and made where its parts are
+    unrolled = (Phase.INCREMENTALIZE, LOOPS[LoopStrategy.EXACT])  # chosen in Phase.LOOPS, but run inside `derive`
     for run in runs:
         assert run.rule in BY_PHASE[run.phase] or (run.phase, run.rule) == unrolled
     for phase in (Phase.PREPARE, Phase.NORMALIZE):
@@ -96,7 +96,7 @@ def test_what_one_pass_gives_the_next_one_gets(name: str) -> None:
 
 @pytest.mark.parametrize("name", all_traces())
 def test_a_pass_has_run_as_it_is_told(name: str) -> None:
-    """What is said of the passes inside `derive` is what their functions give."""
+    """The trace of `lineage` and `prune`, which run inside `derive`, has what their functions return."""
     runs = [run for run in all_traces()[name].runs if run.rule.name in ("lineage", "prune")]
     assert runs
     for run in runs:
@@ -110,7 +110,7 @@ def term(found: Any) -> Term:
 
 @pytest.mark.parametrize("strategy", LoopStrategy)
 def test_the_way_of_a_loop_is_a_pass(strategy: LoopStrategy) -> None:
-    """Which says what stands in the place of the loop, and why it was taken."""
+    """The strategy of a loop is traced as one pass, with its reason; only a fixpoint changes the term here."""
     (run,) = (run for run in all_traces()[f"closure, {strategy.value}"].runs if run.phase is Phase.LOOPS)
     taken = LoopStrategy.FIXPOINT if strategy in (LoopStrategy.AUTO, LoopStrategy.DIFFUSE) else strategy
     assert run.rule is LOOPS[taken]
@@ -128,7 +128,7 @@ def test_a_pass_that_breaks_a_term_is_named(broken: Term, monkeypatch: pytest.Mo
 
 
 def test_a_pass_that_breaks_a_plan_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pass, and the stage."""
+    """The error names the pass and the stage."""
     query = mrql.compile("select (a, sum(b)) from (a, b) in E group by a", **EDGES).term
 
     def without_components(plan: Plan) -> Plan:
@@ -148,12 +148,12 @@ def test_a_run_tells_changes_from_new_names() -> None:
 
 
 class Replaced(Exception):
-    """What a pass gives that was replaced."""
+    """Raised by a pass whose function was replaced."""
 
 
 @contextmanager
 def replaced(rule: AnyPass, run: Callable[..., object]) -> Iterator[None]:
-    """Another function in the place of that of a pass; passes are frozen, so that nothing else does this."""
+    """Replaces the function of a pass within the context; passes are frozen, so nothing else does this."""
     before = rule.run
     object.__setattr__(rule, "run", run)
     try:
@@ -167,14 +167,14 @@ NESTED = "select (n, count(a)) from (a, n) in (select (a, count(b)) from (a, b) 
 
 @pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name)
 def test_the_pass_that_is_listed_is_the_one_that_runs(rule: AnyPass) -> None:
-    """In every phase, and with the passes that run in others."""
+    """This holds in every phase, and for the passes that run inside others."""
 
     def fail(*_: object, **__: object) -> object:
         raise Replaced
 
     is_way = rule in LOOPS.values()
     strategy = next((strategy for strategy, own in LOOPS.items() if own is rule), LoopStrategy.AUTO)
-    # A fixpoint is carried over only where it is none: the loop reads how many there are of what it has.
+    # DIFFUSE is taken only for a loop that is no fixpoint: this one counts the rows of its bag.
     text = DIFFUSED if strategy is LoopStrategy.DIFFUSE else f"{CLOSURE} limit 3" if is_way else NESTED
     query = mrql.compile(text, **EDGES).term
     plan_query(query, PlanOptions(strategy=strategy))
@@ -187,7 +187,7 @@ DIFFUSED = "repeat x = E step select (a, count(b)) from (a, b) in x group by a l
 
 @pytest.mark.parametrize("name", ["lineage", "split", "prune", "answer"])
 def test_a_pass_inside_derive_is_traced(name: str) -> None:
-    """As often as it runs."""
+    """A pass inside `derive` is traced once for each run."""
     rule, query = named(name), mrql.compile(NESTED, **EDGES).term
     run, given = rule.run, []
 
@@ -202,7 +202,7 @@ def test_a_pass_inside_derive_is_traced(name: str) -> None:
 
 @pytest.mark.parametrize("name", [rule.name for rule in INCREMENTALIZE])
 def test_what_runs_is_what_the_tuple_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass in the place of another one is run instead of it."""
+    """A pass that replaces another one in the tuple runs in its place."""
     query = mrql.compile(NESTED, **EDGES).term
 
     def fails(*args: Any, **options: Any) -> Any:
@@ -215,7 +215,7 @@ def test_what_runs_is_what_the_tuple_says(name: str, monkeypatch: pytest.MonkeyP
 
 
 def test_the_feeds_are_checked() -> None:
-    """Each is of the type of the rows that it was made of."""
+    """A feed whose type differs from that of the rows it is made from is an error."""
     query = mrql.compile(NESTED, **EDGES).term
     wrong = Multilinear(Lit(1, LONG), ())
     with replaced(named("feeds"), lambda *_: wrong), pytest.raises(InternalError, match="error in feeds: the type"):
@@ -224,7 +224,7 @@ def test_the_feeds_are_checked() -> None:
 
 @pytest.mark.parametrize("name", ["lineage", "prune", "answer"])
 def test_a_pass_inside_derive_is_checked(name: str) -> None:
-    """What is wrong of a term that it gives is said of the pass."""
+    """An error in the term that a pass returns names the pass."""
     rule, query = named(name), mrql.compile(NESTED, **EDGES).term
     with replaced(rule, lambda *_: Var("nowhere", LONG)), pytest.raises(InternalError, match=f"error in {name}: "):
         planned(query)
@@ -235,7 +235,7 @@ def named(name: str) -> AnyPass:
 
 
 def test_the_first_way_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order of the tuple, of those that are allowed."""
+    """Of the allowed strategies, the first in the order of `LOOPS` is taken."""
     query = mrql.compile(f"{CLOSURE} limit 3", **EDGES).term
     assert [chosen.strategy for chosen in planned(query).plan.strategies] == [LoopStrategy.FIXPOINT]
     monkeypatch.setattr(pipeline, "LOOPS", dict(reversed(LOOPS.items())))

@@ -1,4 +1,4 @@
-"""What may fail for some data says where the query has it, whatever becomes of the query on its way to a plan."""
+"""A part of a term that may fail for some data keeps its place in the query through all passes, up to the plan."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def terms_of(plan: Plan) -> Iterator[Term]:
 
 
 def without_a_place(term: Term) -> list[Term]:
-    """What may fail or overflow by itself, and not for what is in it, and has no place."""
+    """The parts without a place that may fail or overflow by themselves, and not because of a part inside them."""
     return [
         part
         for part in subterms(term)
@@ -52,7 +52,7 @@ def without_a_place(term: Term) -> list[Term]:
 
 
 def counts(part: Term) -> bool:
-    """Whether it is a number of rows, or of the steps of a loop, which only a plan has: that of no data is no long."""
+    """Whether it is a number of rows or of the steps of a loop, which only plans contain: no data make it overflow."""
     return isinstance(part, Prim) and part.function in (PLUS, TIMES) and {type(arg) for arg in part.args} <= {Var, Lit}
 
 

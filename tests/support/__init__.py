@@ -1,1 +1,1 @@
-"""What several tests share: generated queries and data, catalogs of cases, engines that are driven by tests."""
+"""Shared by several tests: generated queries and data, catalogs of cases, and drivers of engines."""

@@ -1,4 +1,4 @@
-"""Adapters for tests: numbers in a file, and some that do not keep what they promise."""
+"""Adapters for tests: numbers in a file, and some that violate the interface."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mrql.runtime.sources.source import Offset
 
 
 class Numbers:
-    """The numbers in the lines of a file, each by itself; `-` before one takes it away. The offset is a line."""
+    """A row for each line of a file, which is a number; with a `-` before it, a deletion. The offset is a line."""
 
     replays = True
 
@@ -31,11 +31,11 @@ class Numbers:
             yield Record({"n": int(line.lstrip("-"))}), -1 if line.startswith("-") else 1
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
 
 class BoundedNumbers(Numbers):
-    """Says how far the file goes."""
+    """Also says where the file ends."""
 
     def end(self, start: Offset) -> int:
         return len(self.lines())
@@ -45,14 +45,14 @@ class BoundedNumbers(Numbers):
 
 
 class Twice(Numbers):
-    """Reads the first row of each part twice."""
+    """Reads the last row of the previous part again with each part."""
 
     def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
         yield from self.lines()[0:0] or super().read(max((start or 0) - 1, 0), end)
 
 
 class Forgetful(Numbers):
-    """Has other rows when it is opened again."""
+    """Reads other rows each time that it is opened."""
 
     opened = 0
 
@@ -66,21 +66,21 @@ class Forgetful(Numbers):
 
 
 class Restless(Numbers):
-    """Has something new each time."""
+    """Says each time that there are new rows."""
 
     def latest(self, start: Offset, most: int | None) -> Offset:
         return None if not self.lines() else len(self.lines()) + (start or 0) + 1
 
 
 class Texts(Numbers):
-    """Has texts for numbers."""
+    """Reads texts instead of numbers."""
 
     def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
         yield from ((Record({"n": str(row["n"])}), weight) for row, weight in super().read(start, end))
 
 
 class Failing(Numbers):
-    """Raises what code raises, in the method that its path names, or gives what is no row."""
+    """Raises an error in the method that its path names, or reads a malformed row."""
 
     def latest(self, start: Offset, most: int | None) -> Offset:
         return 1 // (self.file.name != "latest")

@@ -1,7 +1,7 @@
 """Queries with their values, in text files: `tests/language/*.case`.
 
-A file begins with the streams that its queries may read, and what they hold; then come the cases. Each line begins
-with a sign that says what it is, and goes on in the lines after it that are indented:
+A file begins with the streams that its queries may read, and their rows; then come the cases. Each entry begins with a
+sign for its kind, and continues in indented lines:
 
     # a remark
     stream S: {(long, long)} = {(1, 2), (3, null)}
@@ -14,9 +14,9 @@ with a sign that says what it is, and goes on in the lines after it that are ind
     ! 1:1 `in` takes a collection on its right, not int
     ? a hint
 
-`>` is a program, whose last expression is meant. `=` is its value, written in the language, and `:` its type, which may
-be left out. `!` is the error instead, with line and column, word for word; `?` is its hint, if any, and `+` the program
-that it leads to, which has a value. An error that only the data bring about is one of both engines.
+`>` is a program, of which the last expression counts. `=` is its value, written in the language; `:` its type, which
+may be left out. `!` is the error instead, with line and column, word for word; `?` is its hint, if any, and `+` the
+program that follows the hint, which has a value. An error that depends on the data is one of both engines.
 
 Every case is run in the reference evaluator and on Spark; one that reads streams, also incrementally.
 """
@@ -43,7 +43,7 @@ from mrql.translate.program import CompiledExpression
 
 DIRECTORY = Path(__file__).parent.parent / "language"
 CLASSES = {ty.Kind.ANY: Document, ty.Kind.XML: Element, ty.Kind.DATA: Data}
-"""Documents of each kind are shown, ordered and kept in their own way."""
+"""The class of each kind of document: each is shown, ordered and stored in its own way."""
 SIGNS = {">": "query", "=": "value", ":": "type", "!": "error", "?": "hint", "+": "instead"}
 
 
@@ -70,17 +70,17 @@ class Case:
     def compiled(self) -> CompiledExpression:
         """The last expression of the program, compiled once for all tests of a process.
 
-        Raises: UserError where there is none.
+        Raises: UserError if the program has an error.
         """
         return compile_program(self.query, "query", self.streams, catalog=CATALOG).queries[-1]
 
     def mended(self) -> CompiledExpression:
-        """What the hint leads to."""
+        """The program that follows the hint."""
         assert self.instead is not None
         return compile_program(self.instead, "query", self.streams, catalog=CATALOG).queries[-1]
 
     def expected(self, t: Type) -> Value:
-        """The value, as one of a type."""
+        """The expected value, as a value of a type."""
         assert self.value is not None
         return literal(self.value, t)
 
@@ -97,7 +97,7 @@ def literal(text: str, t: Type) -> Value:
 
 
 def documents(value: Value, t: Type) -> Iterator[tuple[Document, ty.Basic]]:
-    """The documents in a value of a type, each with its own."""
+    """The documents in a value of a type, each with its own type."""
     match t:
         case _ if value is None:
             return
@@ -125,7 +125,7 @@ def cases() -> tuple[Case, ...]:
 def cases_of(path: Path) -> Iterator[Case]:
     """The cases of one file.
 
-    Raises: ValueError at a line that has no place in one.
+    Raises: ValueError at a line that does not belong in one.
     """
     streams: dict[str, Type] = {}
     data: dict[str, Bag] = {}

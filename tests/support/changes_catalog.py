@@ -1,5 +1,5 @@
-"""A catalog of Spark that knows the changes of its tables (`TableCatalog.loadChangelog`), as its own does not:
-`java/FileChanges.java`, compiled where there is a compiler."""
+"""A catalog of Spark with the changes of its tables (`TableCatalog.loadChangelog`), which Spark's own does not have:
+`java/FileChanges.java`, compiled if there is a compiler."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NAME = "changelog"
 
 
 def compiler() -> str | None:
-    """What compiles Java, if it is there."""
+    """The Java compiler, if there is one."""
     return shutil.which("javac")
 
 
 def add_catalog(spark: SparkSession, home: Path) -> None:
-    """Adds the catalog `changelog` to a session, whose tables have their changes in the files of a directory."""
+    """Adds the catalog `changelog` to a session; the changes of its tables are in the files of a directory."""
     command, classes, jar = compiler(), home / "classes", home / "changes.jar"
     assert command is not None
     path = Path(pyspark.__file__).parent / "jars" / "*"

@@ -1,4 +1,4 @@
-"""A standalone Spark on loopback, made of the classes that PySpark brings: a master, and workers with one core each."""
+"""A standalone Spark cluster on loopback, from the classes of PySpark: a master, and workers with one core each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE = 120
 
 @attrs.define
 class Cluster:
-    """What runs, and where."""
+    """The processes of a cluster, and their directory."""
 
     home: Path
     processes: list[subprocess.Popen[bytes]]
@@ -47,7 +47,7 @@ class Cluster:
         return log
 
     def executors(self) -> list[int]:
-        """The processes that workers have started for whoever uses them."""
+        """The executors that the workers have started, as process ids."""
         found: list[int] = []
         for worker in self.processes[1:]:
             told = subprocess.run(["pgrep", "-P", str(worker.pid), "java"], capture_output=True, text=True, check=False)
@@ -62,7 +62,7 @@ class Cluster:
 
 
 def said(log: Path, pattern: str) -> str:
-    """What stands in a log for the group of a pattern, as soon as it is there."""
+    """The group of a pattern in a log; waits until the pattern matches."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         found = re.search(pattern, log.read_text())
@@ -74,7 +74,7 @@ def said(log: Path, pattern: str) -> str:
 
 @contextmanager
 def standalone(workers: int) -> Iterator[Cluster]:
-    """A cluster for the time of the block."""
+    """A cluster for the duration of the block."""
     with tempfile.TemporaryDirectory(prefix="mrql-cluster-") as home:
         cluster = Cluster(Path(home), [])
         try:

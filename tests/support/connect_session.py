@@ -1,6 +1,6 @@
-"""Queries in a session of Spark Connect: `python -m tests.support.connect_session`, which says as JSON what came out.
+"""Queries in a session of Spark Connect: `python -m tests.support.connect_session` prints their answers as JSON.
 
-A process has sessions of one kind, so this is one of its own.
+A process has sessions of one kind only, so this is a process of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WRONG = {
 
 
 def main() -> None:
-    """Evaluates them all."""
+    """Evaluates all queries, and prints the answers."""
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     for name, value in {"spark.sql.shuffle.partitions": "2", **INTERPRETED}.items():
@@ -48,7 +48,7 @@ def main() -> None:
         said[name] = answer(spark, text, rows)
     query = mrql.compile("select r.k from r in rows", rows=ROWS)
     said["arrow"] = plain(query.batch(spark, rows=pa.table({"k": ["x"], "v": [1], "d": [0.5]})).collect())
-    # What is given means what it means in the session, where names have no case.
+    # A given DataFrame means what it means in the session, where names are case-insensitive.
     said["as given"] = plain(query.batch(spark, rows=rows.selectExpr("k AS k", "V AS v", "d AS d")).collect())
     rows.createOrReplaceTempView("named")
     said["table"] = plain(mrql.compile('count(source(table, "named", type(<v: long>)))').batch(spark).collect())
@@ -62,19 +62,19 @@ def main() -> None:
 
 
 def answer(spark: SparkSession, text: str, rows: DataFrame) -> list[Any]:
-    """The answer of a query over some rows, if it is over any."""
+    """The answer to a query, over the rows if it reads them."""
     if "rows" not in text:
         return plain(mrql.compile(text).batch(spark).collect())
     return plain(mrql.compile(text, rows=ROWS).batch(spark, rows=rows.toDF("k", "v", "d")).collect())
 
 
 def plain(rows: list[Any]) -> list[Any]:
-    """Rows as JSON has them."""
+    """Rows as JSON, sorted."""
     return json.loads(json.dumps(sorted(([*row] for row in rows), key=str)))
 
 
 def refused(call: Callable[[], object]) -> str:
-    """What is said of a call that is an error."""
+    """The message of the UserError that a call raises."""
     try:
         call()
     except mrql.UserError as error:

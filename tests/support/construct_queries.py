@@ -175,7 +175,7 @@ class _ConstructWriter(_Writer):
         return super().aggregate(kind, scope, depth)
 
     def statistic(self, kind: str, scope: Scope, depth: int) -> str | None:
-        """One that looks at all elements; of numbers that no rounding tells apart."""
+        """A statistic over all elements, of values for which rounding makes no difference."""
 
         def over(item: str) -> str:
             return f"({self.collection(item, scope, depth)})"

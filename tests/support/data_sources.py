@@ -19,14 +19,14 @@ from pyspark.sql.types import StructType
 
 
 class Range(InputPartition):
-    """Some lines."""
+    """A range of lines."""
 
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
 
 
 class Reader(DataSourceStreamReader):
-    """Reads a file in two partitions, of which one is tuples and the other rows with names."""
+    """Reads a file in two partitions, in which named rows and tuples alternate."""
 
     def __init__(self, options: Any) -> None:
         self.file, self.most = Path(options["path"]), options.get("rows")
@@ -54,7 +54,7 @@ class Reader(DataSourceStreamReader):
 
 
 class Lines(DataSource):
-    """The source with that reader."""
+    """The source with the reader `Reader`."""
 
     @classmethod
     def name(cls) -> str:
@@ -69,7 +69,7 @@ class Lines(DataSource):
 
 
 class Committing(Reader):
-    """Notes what was committed, in a file beside the one with the lines; it may then forget it."""
+    """Notes the committed offsets, before which a source may forget lines, in a file beside the one with the lines."""
 
     def commit(self, end: dict[str, int]) -> None:
         with self.file.with_suffix(".committed").open("a") as out:
@@ -77,7 +77,7 @@ class Committing(Reader):
 
 
 class Targeted(Reader, SupportsTriggerAvailableNow):
-    """Stops at what was there when it was asked to, a line at a time."""
+    """Reads a line at a time, up to the last one that was there at `prepareForTriggerAvailableNow`."""
 
     target: int | None = None
 
@@ -90,7 +90,7 @@ class Targeted(Reader, SupportsTriggerAvailableNow):
 
 
 class Older(Reader):
-    """A reader as they were before Spark 4.2, which begins in the middle, and gives batches of Arrow."""
+    """A reader with the interface of Spark before 4.2, which begins in the middle, and gives batches of Arrow."""
 
     def initialOffset(self) -> dict[str, int]:
         return {"line": 2}
@@ -103,7 +103,7 @@ class Older(Reader):
 
 
 class SimpleReader(SimpleDataSourceStreamReader):
-    """Reads the lines that are there, or some of them."""
+    """Reads the new lines, or the first ones of them."""
 
     def __init__(self, schema: StructType, options: Any) -> None:
         self.file, self.most = Path(options["path"]), int(options.get("rows", 1_000_000))
@@ -122,7 +122,7 @@ class SimpleReader(SimpleDataSourceStreamReader):
 
 
 class SimpleLines(Lines):
-    """The source with that reader."""
+    """The source with the reader `SimpleReader`."""
 
     streamReader = DataSource.streamReader
 
@@ -131,21 +131,21 @@ class SimpleLines(Lines):
 
 
 class Stuck(SimpleReader):
-    """Has rows, and does not go on."""
+    """Has rows, but its offset does not advance."""
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
         return iter([(1,)]), start
 
 
 class Wide(Reader):
-    """Has a column more than it should."""
+    """Has rows with one column too many."""
 
     def read(self, partition: Range) -> Iterator[tuple[Any, ...]]:  # type: ignore[override]
         yield 1, 2
 
 
 class Demanding(Reader):
-    """Is not made as others are."""
+    """Needs other arguments than a reader is given."""
 
     def __init__(self, options: Any, schema: StructType, what: str) -> None:
         super().__init__(options)

@@ -1,4 +1,4 @@
-"""Tables of Delta Lake with histories: what `deltalake` writes, and what it reads of it."""
+"""Tables of Delta Lake with histories, as `deltalake` writes and reads them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ TYPES: Mapping[str, pa.DataType] = {
     "plain struct": pa.struct([("x", pa.int64()), ("y", pa.list_(pa.int32()))]),
 }
 NESTED = ("list", "struct", "plain struct")
-"""The types of columns, by names of ours."""
+"""The names of those types of columns that have parts."""
 
-# Without `__HIVE_DEFAULT_PARTITION__`, which `deltalake` itself takes for a missing value where it writes rows anew.
+# Without `__HIVE_DEFAULT_PARTITION__`, which `deltalake` itself takes for a missing value when it rewrites rows.
 _TEXTS = ("", " ", "a b", "ü", "a/b=c%", "%41", "+", "*[x]", ":", "null", *KINDS["texts"]["string"])
 VALUES: Mapping[str, tuple[Any, ...]] = {
     "string": tuple(str(text) for text in _TEXTS),
@@ -50,7 +50,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "date": (date(1, 1, 1), date(1969, 12, 31), date(2024, 2, 29), date(9999, 12, 31)),
     "timestamp": (datetime(1960, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 10, 0, 0, 123, UTC)),
     "local": (datetime(1960, 1, 1), datetime(2024, 1, 1, 10, 0, 0, 123)),
-    # `deltalake` cannot read the partitions that it writes of negative ones
+    # `deltalake` cannot read the partitions that it writes for negative ones
     "decimal": (Decimal("0.000"), Decimal("1.500"), Decimal("123456789.125")),
     "list": ([], ["a", None]),
     "struct": ({"x": 1, "y z": [1, None]}, {"x": None, "y z": None}),
@@ -64,7 +64,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @attrs.frozen
 class Shape:
-    """What a table is at first: of which type its columns are besides `id`, and what it is partitioned by."""
+    """A new table: the types of its columns besides `id`, what it is partitioned by, and if it has a change feed."""
 
     columns: Mapping[str, str]
     partitioned: tuple[str, ...]
@@ -80,7 +80,7 @@ class Shape:
 
 @st.composite
 def shapes(draw: st.DrawFn) -> Shape:
-    """Columns of any types; up to two of them are in no file."""
+    """Columns of any types; by up to two of them the table is partitioned."""
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
     columns = {name: draw(st.sampled_from([*TYPES])) for name in names}
     atomic = [name for name, t in columns.items() if t not in NESTED]
@@ -90,7 +90,7 @@ def shapes(draw: st.DrawFn) -> Shape:
 
 @attrs.frozen
 class Step:
-    """What happens to a table: the rows that are added, or the ids that are touched."""
+    """A change of a table: its kind, the rows that it adds, and the ids that it touches."""
 
     kind: str
     rows: Rows = ()
@@ -102,7 +102,7 @@ KINDS_OF_STEPS = ("append", "delete", "update", "merge", "overwrite", "optimize"
 
 @st.composite
 def histories(draw: st.DrawFn, shape: Shape, kinds: Sequence[str] = KINDS_OF_STEPS, most: int = 6) -> list[Step]:
-    """Up to so many steps."""
+    """An append, and then up to `most` steps."""
 
     def row() -> Mapping[str, Any]:
         cells = {name: draw(st.none() | st.sampled_from(VALUES[t])) for name, t in shape.columns.items()}
@@ -124,7 +124,7 @@ def create(path: Path, shape: Shape) -> None:
 
 
 def apply(path: Path, shape: Shape, step: Step) -> None:
-    """Does it to the table."""
+    """Applies a step to the table."""
     table = DeltaTable(str(path))
     among = f"id IN ({', '.join(map(str, step.ids))})"
     match step.kind:
@@ -152,7 +152,7 @@ def apply(path: Path, shape: Shape, step: Step) -> None:
             write_deltalake(str(path), more, mode="append", schema_mode="merge")
         case "restore":
             before = max(0, table.version() - 2)
-            if DeltaTable(str(path), before).schema() == table.schema():  # else a stream has a column that is gone
+            if DeltaTable(str(path), before).schema() == table.schema():  # else a column of the stream would be gone
                 table.restore(before)
 
 

@@ -1,6 +1,6 @@
 """The distributive law, as a rewrite that takes every carrier for a ring, which doubles are not.
 
-For tests that find it: no pass of ours does this.
+For tests that must detect it: no pass of ours does this.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mrql.algebra.analysis.traversal import map_children
 
 
 def distributed(term: t.Term) -> t.Term:
-    """A term whose sums of products are sums of their monomials: of `{(b - d) * (b - d)}` is made `{b * b} ⊎
+    """The term with its sums of products as sums of monomials: `{(b - d) * (b - d)}` becomes `{b * b} ⊎
     {-1.0 * (b * d)} ⊎ {-1.0 * (d * b)} ⊎ {d * d}`."""
     if isinstance(term, t.Reduce) and term.monoid == m.SUM:
         return t.Reduce(m.SUM, _addends(term.source))

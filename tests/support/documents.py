@@ -19,7 +19,7 @@ _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 
 def fences(document: str) -> list[Fence]:
-    """The blocks of a document, in order; the name of one without is empty."""
+    """The blocks of a document, in order; a missing name is empty."""
     return _FENCE.findall((DOCS / document).read_text(encoding="utf-8"))
 
 
@@ -33,7 +33,7 @@ class Block:
 
     @property
     def head(self) -> str:
-        """Its first line, by which it is known."""
+        """Its first line, which identifies it."""
         return self.body.splitlines()[0]
 
 
@@ -56,7 +56,7 @@ def blocks(document: str) -> list[Block]:
 
 
 def run_command(line: str, home: Path, *more: str, stderr: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
-    """Runs a line of a document in a directory, `python` and `mrql` being those of the tests."""
+    """Runs a line of a document in a directory, with the `python` and `mrql` of the tests."""
     program, *words = shlex.split(line)
     known = {"python": [sys.executable], "mrql": [sys.executable, "-m", "mrql"]}
     env = os.environ | {"PYTHONPATH": str(DOCS.parent)}
@@ -65,7 +65,7 @@ def run_command(line: str, home: Path, *more: str, stderr: int = subprocess.PIPE
 
 
 def write_files(found: Iterable[Fence], directory: Path) -> None:
-    """Writes the blocks that are files: those whose name has an ending."""
+    """Writes the blocks that are files: those whose name has an extension."""
     for _, name, body in found:
         if "." in name:
             (directory / name).write_text(body, encoding="utf-8")

@@ -31,7 +31,7 @@ Step = TypeVar("Step")
 Spark: TypeAlias = SparkSession | None
 
 CONTENT = {"delta": delta_tables.content, "iceberg": iceberg_tables.content}
-"""The rows of tables at a version, as others read them, by their connectors."""
+"""By connector, the function that reads the rows of a table at a version with another library."""
 
 ROWS = 'T = stream(delta, "t"); select r from r in T;'
 GROUPS = 'T = stream(delta, "t"); select (i, count(r), sum(r.id)) from r in T group by i: r.id;'
@@ -46,7 +46,7 @@ def assert_follows(
     data: st.DataObject,
     spark: Spark = None,
 ) -> None:
-    """After each batch, of one version or several, the answer is that over the table as others read it."""
+    """After each batch, of one version or several, the answer is that over the table as another library reads it."""
     first = data.draw(st.integers(0, len(steps)))
     for step in steps[:first]:
         apply(step)
@@ -61,7 +61,7 @@ def assert_follows(
 
 
 def assert_goes_on_where_cut_off(stream: Stream, operations: int, every: int) -> None:
-    """A stream that is cut off at any of so many operations on files, every so many of them, goes on."""
+    """A stream that is cut off at any `every`-th of its first `operations` on files continues to the right answer."""
     for at in range(1, operations + 1, every):
         stream.clear()
         for _ in range(2):
@@ -73,7 +73,7 @@ def assert_goes_on_where_cut_off(stream: Stream, operations: int, every: int) ->
 
 
 def assert_survives_kills(stream: Stream, kills: int) -> None:
-    """A stream that is killed so often while it takes what has come puts out what it does without."""
+    """A stream that is killed `kills` times while it reads new data gives the same answers as without."""
     first = stream.answers()
     shutil.copytree(stream.checkpoint, stream.home / "c")
     shutil.copytree(stream.out, stream.home / "o")
@@ -110,8 +110,8 @@ class Followed:
         return Followed(home, query.term, spec.row.names, engine, watch([spec]))  # type: ignore[attr-defined]
 
     def step(self, most: int | None = None) -> int:
-        """A batch, after which the answer is that over the table, unless not all of it has been read. Returns how many
-        files it has read."""
+        """Applies a batch, after which the answer is that over the table at the version reached. Returns the number of
+        files read."""
         batch = next_batch(self.watched, most)
 
         def put(answer: Answer) -> None:

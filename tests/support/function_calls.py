@@ -1,4 +1,4 @@
-"""Calls of the scalar functions with generated arguments, for holding Spark against the reference.
+"""Calls of the scalar functions with generated arguments, for comparing Spark with the reference.
 
 The arguments are the odd ones of each type (empty, negative, largest, NaN, missing, other alphabets), mixed with random
 ones.
@@ -123,7 +123,7 @@ class Call:
     rows: tuple[tuple[Value, ...], ...]
 
     def term(self, columns: Sequence[str], row: Type) -> Term:
-        """The call over a row's columns, of which it takes the next ones."""
+        """The call over columns of a row, the next one for each argument that is not constant."""
         names = iter(columns)
         args = [
             Lit(self.constants[i], t) if i in self.constants else Get(Var("v", row), next(names))
@@ -145,7 +145,7 @@ class Call:
 
 
 def calls(seed: int, rows: int, functions: Sequence[Function]) -> Iterator[Call]:
-    """Calls of each version of each function; of one with constants, with several of them."""
+    """Calls of each version of each function; if it takes constants, with several of them."""
     draw = random.Random(seed)
     for function in functions:
         for version in function.versions:
@@ -183,7 +183,7 @@ def _of_decimals(function: Function, signature: OfDecimals, rows: int, draw: ran
 
 
 def _of_decimals_apart(function: Function, rows: int, draw: random.Random) -> Iterator[Call]:
-    """Calls with two decimals that no type holds both of; some are equal, or as good as equal."""
+    """Calls with two decimals without a common type; some are equal, or equal but for rounding."""
     numbers = (*DECIMALS, ty.LONG)
     apart = [(a, b) for a in numbers for b in numbers if ty.join_types(a, b) is None]
     for types in draw.sample(apart, 2):
@@ -204,7 +204,7 @@ def _constants(function: Function, params: Sequence[Pattern]) -> Iterator[dict[i
 
 
 def _choices(kinds: Sequence[str], draw: random.Random) -> Iterator[dict[str, Type]]:
-    """Types for the variables of a signature: each type that the first one may have."""
+    """Types for the variables of a signature, with each type that the first one may have."""
     if not kinds:
         yield {}
     for first in CHOICES[kinds[0]] if kinds else ():
@@ -258,7 +258,7 @@ def value(draw: random.Random, t: Type, nulls: float = 0.1) -> Value:
 
 
 def a_decimal(draw: random.Random, t: ty.DecimalType) -> Decimal:
-    """A decimal of any number of digits: zero, the largest there are, short ones, ones that end in a 5."""
+    """A decimal of any number of digits: any, a short one, the largest one, or 1, 0 or 5 in the last place."""
     most = 10**t.precision - 1
     digits = draw.choice(
         (draw.randint(0, most), draw.randint(0, 10 ** draw.randint(0, t.precision) - 1), most, 1, 0, 5)
@@ -288,7 +288,7 @@ def _random(draw: random.Random, t: Type) -> Any:
 
 
 def split(call: Call) -> tuple[list[tuple[tuple[Value, ...], Value]], list[tuple[tuple[Value, ...], str]]]:
-    """The rows that the call has a value for, with it, and those for which it is an error, with that."""
+    """The rows for which the call has a value, with the value, and those for which it fails, with the message."""
     good: list[tuple[tuple[Value, ...], Value]] = []
     bad: list[tuple[tuple[Value, ...], str]] = []
     for row in call.rows:

@@ -31,7 +31,7 @@ TABLE_HEAD = "| function | takes → gives | | example |\n|---|---|---|---|\n"
 
 
 def document(text: str) -> str:
-    """The document with its tables written anew."""
+    """The document with its tables regenerated."""
     parts = [text.partition(MARK)[0], MARK]
     for kind, functions in fn.LIBRARY.items():
         parts += [

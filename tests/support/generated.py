@@ -1,4 +1,4 @@
-"""Generated cases that take seconds each: how Hypothesis spends them."""
+"""How Hypothesis generates cases that take seconds each."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ LONGEST = 250
 
 @contextmanager
 def each_another() -> Iterator[None]:
-    """Decorates a test whose cases are all drawn anew.
+    """Decorates a test whose cases are all drawn independently.
 
-    Hypothesis follows each case with up to five more, in which parts of it are repeated. Where a query is drawn and
-    then its history, most of those have the query that was just there, whose plan is most of what a case costs.
+    Hypothesis follows each case with up to five more, in which parts of it are repeated. If a query is drawn and then
+    its history, most of those have the same query again, though planning a query is most of the cost of a case.
     """
     with patch.object(ConjectureRunner, "generate_mutations_from", lambda runner, data: None):
         yield
 
 
 def short(texts: st.SearchStrategy[str], longest: int = LONGEST) -> st.SearchStrategy[str]:
-    """Those of the texts that are not too long for one of the cases on Spark."""
+    """The texts that are short enough for a case on Spark."""
     return texts.filter(lambda text: len(text) <= longest)

@@ -1,4 +1,4 @@
-"""The cases of the golden files, and how a file is made of each.
+"""The cases of the golden files, and how the files are made from them.
 
 `tests/golden/<pass>/<case>.txt` shows what a pass did to a query, `tests/golden/queries/<file>.txt` the whole
 explanation of a file in `queries/`. They are written by `python -m tests.regenerate`, and read by `test_golden.py` and
@@ -54,7 +54,7 @@ TYPES: dict[str, ty.Type] = {
 
 @attrs.frozen
 class Case:
-    """A query that shows something; `static` are the sources that no batch changes."""
+    """A query, and what it shows; `static` are the sources that no batch changes."""
 
     name: str
     shows: str
@@ -165,7 +165,7 @@ CASES: tuple[Case, ...] = (
 
 @cache
 def traces() -> Mapping[str, Trace]:
-    """How each case becomes its plan, every pass checked."""
+    """The trace of each case, with every pass checked."""
     return {case.name: planned(compiled(case)) for case in CASES}
 
 
@@ -190,7 +190,7 @@ def programs() -> Mapping[str, Program]:
 
 @cache
 def program_traces() -> Mapping[str, tuple[Trace, ...]]:
-    """How each query of each file in `queries/` becomes its plan."""
+    """The trace of each query of each file in `queries/`."""
     return {name: tuple(planned(query.term) for query in program.queries) for name, program in programs().items()}
 
 
@@ -214,7 +214,7 @@ Section = tuple[str, str]
 
 @cache
 def golden_files() -> dict[Path, str]:
-    """Every golden file by its path under `tests/golden`, as it is to be."""
+    """The expected text of every golden file, by its path under `tests/golden`."""
     files = {}
     for case in CASES:
         for name, sections in _sections(traces()[case.name]):
@@ -230,7 +230,7 @@ def _file(case: Case, sections: list[Section]) -> str:
 
 
 def _sections(trace: Trace) -> Iterator[tuple[str, list[Section]]]:
-    """What there is to show of each pass; a pass that changed nothing is not shown."""
+    """The sections for each pass; of the passes over terms, those that changed nothing have none."""
     for step in trace.steps:
         if not alpha_equal(step.before, step.after):
             yield step.name, _step(step)

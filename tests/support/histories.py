@@ -12,12 +12,12 @@ from mrql.algebra.values.zset import ZSet
 from tests.support.weighted import weighted
 
 Rows = Mapping[str, st.SearchStrategy[Value]]
-"""By stream, its rows."""
+"""By stream, a strategy for its rows."""
 
 
 @attrs.frozen
 class Batch:
-    """What one batch inserts and deletes, by stream. A stream that is absent has no part in it."""
+    """The rows that a batch inserts and deletes, by stream; a stream that is absent has none."""
 
     inserted: Mapping[str, Sequence[Value]]
     deleted: Mapping[str, Sequence[Value]] = attrs.Factory(dict)
@@ -34,9 +34,9 @@ def histories(
 ) -> list[Batch]:
     """`fewest` to `most` batches of up to `largest` new rows of each stream.
 
-    Deleted rows are there when they are deleted, also if the same batch has brought them. Some batches delete all rows
-    of a stream, or all that have a value in common, some bring back what was deleted, some bring rows that they take
-    away again, and some are empty.
+    Only rows that are there are deleted, even if the same batch has inserted them. Some batches delete all rows of a
+    stream, or all that have a value in common, some insert deleted rows again, some insert rows and delete them at
+    once, and some are empty.
     """
     streams = [_Stream(draw, strategy, largest) for strategy in rows.values()]
     result = []
@@ -67,7 +67,7 @@ class _Stream:
         self.gone: list[Value] = []
 
     def come(self) -> list[Value]:
-        """New rows, or rows that were there before."""
+        """Rows to insert: new ones, and deleted ones again."""
         size = self.draw(self.sizes)
         row = weighted((2, self.rows), (1, st.sampled_from(self.gone))) if self.gone else self.rows
         new = self.draw(st.lists(row, min_size=size, max_size=size))
@@ -75,16 +75,16 @@ class _Stream:
         return new
 
     def pass_by(self) -> list[Value]:
-        """Rows that come and go at once, in few batches."""
+        """Rows to insert and delete at once; in most batches there are none."""
         return self.draw(st.one_of(st.just([]), st.just([]), st.just([]), st.lists(self.rows, max_size=2)))
 
     def alike(self, place: int) -> list[int]:
-        """The places of the rows that begin as that in some place does: a group that is emptied."""
+        """The places of the rows with the same first part as the row in some place: a group to empty."""
         first = [canonical(_first(row)) for row in self.present]
         return [at for at, value in enumerate(first) if value == first[place]]
 
     def go(self) -> list[Value]:
-        """Some of the rows that are there, or all."""
+        """Rows to delete: some, all of a group, or all."""
         places = range(len(self.present))
         some = st.lists(st.sampled_from(places), max_size=2, unique=True)
         alike = st.sampled_from(places).map(self.alike)
@@ -102,7 +102,7 @@ def _first(row: Value) -> Value:
 
 
 def net(arrived: Iterable[Batch], streams: Iterable[str]) -> dict[str, Bag]:
-    """What the streams hold after some batches."""
+    """The rows of the streams after some batches."""
     held = {name: ZSet() for name in streams}
     for batch in arrived:
         for name, change in batch.changes().items():

@@ -1,4 +1,4 @@
-"""Tables of Iceberg with histories: what `pyiceberg` writes, and what it reads of it."""
+"""Tables of Iceberg with histories, as `pyiceberg` writes and reads them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from mrql.algebra.values.values import Bag
 from tests.support.delta_tables import NESTED, TYPES, Shape, Step, bag_of
 
 NAMES = ("p", "q_r", "Größe", "data")
-"""Such as files have, too: those with other characters are written otherwise there."""
+"""Names that columns have in the files, too: those with other characters are written differently there."""
 KINDS = tuple(kind for kind in TYPES if kind != "struct")
-"""The types of columns, without one that has a name with other characters in it."""
+"""The types of columns, without the one that has a field name with other characters."""
 
 
 @cache
 def catalog(home: Path) -> Catalog:
-    """A catalog of the tables in a directory, which is in no file."""
+    """A catalog of the tables in a directory, which is itself in memory."""
     found = SqlCatalog("c", uri="sqlite:///:memory:", warehouse=str(home))
     found.create_namespace("d")
     return found
@@ -53,12 +53,12 @@ def create(path: Path, schema: pa.Schema, properties: Mapping[str, str] | None =
 
 
 def table_at(path: Path) -> Table:
-    """A table as it is now."""
+    """The current state of a table."""
     return catalog(path.parent).load_table(f"d.{path.name}")
 
 
 def append(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Rows more, in columns that are there."""
+    """Appends rows, in the columns that the table has."""
     table = table_at(path)
     table.append(as_arrow(table, rows))
 
@@ -79,7 +79,7 @@ def content(path: Path, version: int | None = None) -> Bag:
 
 @st.composite
 def shapes(draw: st.DrawFn) -> Shape:
-    """Columns of any types; by up to two of them the files are kept apart."""
+    """Columns of any types; by up to two of them the table is partitioned."""
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
     columns = {name: draw(st.sampled_from(KINDS)) for name in names}
     atomic = [name for name, t in columns.items() if t not in NESTED]
@@ -90,7 +90,7 @@ KINDS_OF_STEPS = ("append", "delete", "overwrite", "partitions", "all", "column"
 
 
 def create_shape(path: Path, shape: Shape) -> None:
-    """An empty table, which may put manifests together."""
+    """Creates an empty table, which merges manifests if the shape has a `feed`."""
     merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
     table = create(path, shape.schema, merging if shape.feed else {})
     with table.update_spec() as spec:
@@ -99,21 +99,21 @@ def create_shape(path: Path, shape: Shape) -> None:
 
 
 def apply(path: Path, shape: Shape, step: Step) -> None:
-    """Does it to the table."""
+    """Applies a step to the table."""
     with there_may_be_none():
         _apply(path, shape, step)
 
 
 @contextmanager
 def there_may_be_none() -> Iterator[None]:
-    """Rows that are deleted need not be there."""
+    """A block in which a deletion may match no rows, without a warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Delete operation did not match any records")
         yield
 
 
 def delete(path: Path, condition: str) -> None:
-    """The rows go for which a condition is true."""
+    """Deletes the rows for which a condition is true."""
     with there_may_be_none():
         table_at(path).delete(condition)
 
@@ -152,7 +152,7 @@ def _apply(path: Path, shape: Shape, step: Step) -> None:
 
 
 def compact(table: Table) -> None:
-    """Writes the rows anew in one file, as `rewrite_data_files` of Spark does: `pyiceberg` has nothing of the kind."""
+    """Rewrites the rows into new files, as `rewrite_data_files` of Spark does: `pyiceberg` cannot."""
     rows = table.scan().to_arrow()
     if not rows.num_rows:
         return
@@ -165,12 +165,12 @@ def compact(table: Table) -> None:
 
 
 def says_replace(metadata: dict[str, Any]) -> None:
-    """Has the last snapshot be one that only writes rows anew."""
+    """Marks the last snapshot as one that only rewrites rows."""
     metadata["snapshots"][-1]["summary"]["operation"] = "replace"
 
 
 def edit(table: Table, change: Any) -> None:
-    """Changes what the newest file of metadata says, in its place."""
+    """Changes the newest file of metadata in place."""
     file = Path(table.metadata_location.removeprefix("file:"))
     metadata = json.loads(file.read_text(encoding="utf-8"))
     change(metadata)
@@ -181,7 +181,7 @@ def edit(table: Table, change: Any) -> None:
 
 
 def delete_rows(table: Table, file: str, positions: Sequence[int], **said: Any) -> None:
-    """A snapshot that deletes rows of a file by their positions; or in another way that is `said` of its file."""
+    """Adds a snapshot that deletes rows of a file by position; `said` overrides what is noted of its file."""
     place = Path(table.metadata.location, "data", f"deletes-{len(positions)}.parquet")
     pq.write_table(pa.table({"file_path": [file] * len(positions), "pos": [*positions]}), place)
     with patch.object(ManifestWriterV2, "content", lambda self: ManifestContent.DELETES):
@@ -189,7 +189,7 @@ def delete_rows(table: Table, file: str, positions: Sequence[int], **said: Any) 
 
 
 def add_file(table: Table, file: Path, **said: Any) -> None:
-    """A snapshot with a file more, whatever it is `said` to be."""
+    """Adds a snapshot with one more file; `said` overrides what is noted of it."""
     known: dict[str, Any] = {
         "content": DataFileContent.DATA,
         "file_path": str(file),
@@ -203,7 +203,7 @@ def add_file(table: Table, file: Path, **said: Any) -> None:
 
 
 def without_deletes(table: Table) -> None:
-    """Has the last snapshot have no manifests of deleted rows, as is right where the files were written anew."""
+    """Removes the manifests of deleted rows from the last snapshot, as is right if the files were rewritten."""
     last = table.current_snapshot()
     assert last is not None
     kept = [manifest for manifest in last.manifests(table.io) if manifest.content == ManifestContent.DATA]

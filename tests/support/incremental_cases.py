@@ -1,6 +1,6 @@
 """Every construct of the language with its incremental form and what a batch costs: the table of `docs/incremental.md`.
 
-The table is made from the plans themselves, so that it says what happens; `python -m tests.regenerate` writes it.
+The table is made from the plans themselves, so that it agrees with them; `python -m tests.regenerate` writes it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PYTHON = {
     "a function that calls itself and reads a stream": ["reach"],
     "an imported function": ["parts"],
 }
-"""The constructs of which rows pass through Python on Spark, and the functions that are why."""
+"""The constructs whose rows pass through Python on Spark, and the functions that are the reason."""
 
 CONSTRUCTS = tuple(
     Construct(*row)
@@ -318,8 +318,7 @@ CONSTRUCTS = tuple(
 
 @cache
 def trace_of(construct: Construct) -> Trace:
-    """How the query of a construct becomes its plan, over streams that shrink too; made once for all tests of a
-    process."""
+    """The trace of the query of a construct, over streams with deletions; made once for all tests of a process."""
     term = mrql.compile(construct.query, **STREAMS).term
     return planned(term, shrinking=frozenset(STREAMS))
 
@@ -357,7 +356,7 @@ def _kept(plan: Plan, stage: Stage) -> str:
 
 
 def document(text: str) -> str:
-    """The document with its table as it is to be."""
+    """The document with its table regenerated."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return "\n".join([before + BEGIN, "", *table(), "", END + after])

@@ -1,6 +1,6 @@
-"""The query files in `queries/loops` that read a stream: their data, the ways that apply, and what they must answer.
+"""The query files in `queries/loops` that read a stream: their data, the strategies that apply, and the answers.
 
-What they must answer is computed by networkx, or in plain Python, from the rows that are there.
+The expected answers are computed by networkx, or in plain Python, from the current rows.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class LoopFile:
     strategies: tuple[LoopStrategy, ...]
     expected: Callable[[list[Row]], Bag]
     few: tuple[Rows, int]
-    """A handful of rows at first, for Spark."""
+    """Other rows, and a small number of them at first, for Spark."""
 
     def history(self, batches: int, seed: int = 7) -> list[Batch]:
         """The first rows and then batches of changes, of which half are deletions."""
         return [*history(self.rows, Size(self.initial, batches, self.changes, 0.5), seed=seed)]
 
     def short_history(self) -> list[Batch]:
-        """A handful of rows, and then one that comes and one that goes."""
+        """A few rows, and then a batch of one insertion and one deletion."""
         rows, initial = self.few
         return [*history(rows, Size(initial, 1, 2, 0.5), seed=7)]
 
     def program(self, base: Path, steps: int = STEPS) -> Program:
-        """The query over the streams in a directory, with so many steps if it has a limit of its own."""
+        """The query over the streams in a directory, with so many steps if it has a limit."""
         file = LOOPS / f"{self.name}.mrql"
         text = re.sub(r"(?m)^steps = .*;$", f"steps = {steps};", file.read_text(encoding="utf-8"))
         return compile_over_files(text, str(file), base=base)
@@ -64,7 +64,7 @@ class LoopFile:
 
 
 def present(batches: list[Batch]) -> list[Row]:
-    """The rows that are there after some batches."""
+    """The current rows after some batches."""
     rows: dict[Row, None] = {}
     for batch in batches:
         for row in batch.deleted:
@@ -73,7 +73,7 @@ def present(batches: list[Batch]) -> list[Row]:
     return [*rows]
 
 
-# --- what the answers must be -------------------------------------------------------------------
+# --- the expected answers -----------------------------------------------------------------------
 
 
 def closure(edges: list[Row]) -> Bag:
@@ -124,7 +124,7 @@ def kmeans(rows: list[Row]) -> Bag:
 
 
 Matrix = dict[tuple[float, float], float]
-"""The elements by row and column; what is not there is zero."""
+"""The elements by row and column; the others are zero."""
 
 
 def product(a: Matrix, b: Matrix) -> Matrix:
@@ -141,12 +141,12 @@ def transposed(a: Matrix) -> Matrix:
 
 
 def improved(a: Matrix, over: Matrix, under: Matrix) -> Matrix:
-    """Each element multiplied by the root of a ratio."""
+    """Each element multiplied by the square root of a ratio."""
     return {at: x * math.sqrt(over[at] / under[at]) for at, x in a.items()}
 
 
 def factorisation(rows: list[Row], steps: int = STEPS) -> Bag:
-    """The steps of Lee and Seung, half the way; each makes W·H no worse, and no element negative."""
+    """The steps of Lee and Seung, with square roots of their factors; none makes W·H worse, or an element negative."""
     v = {(i, j): x for x, i, j in rows}
     w: Matrix = {(i, k): 1 / (1 + (i * k) % 5) for i, _ in v for k in (1, 2)}
     h: Matrix = {(k, j): 1 / (1 + (k * j) % 3) for _, j in v for k in (1, 2)}
@@ -186,4 +186,4 @@ FILES = {
 }
 
 EVERY_WAY = tuple((name, strategy) for name, file in FILES.items() for strategy in file.strategies)
-"""Each file with each way that applies."""
+"""Each file with each strategy that applies."""

@@ -1,4 +1,4 @@
-"""Generated loops whose steps only add, over edges `E`, weighted edges `W` and such with doubles `D`, and histories."""
+"""Generated loops whose steps only add, over edges `E`, and edges with integers `W` and doubles `D`, and histories."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FARTHER = (
 
 @st.composite
 def adding_loops(draw: st.DrawFn) -> str:
-    """A loop that is a fixpoint; it always has a limit where its values could get better without end."""
+    """A loop that is a fixpoint; it has a limit if its values could improve without end."""
     steps = draw(st.sampled_from((None, 1, 2, 3)))
     if draw(st.booleans()):
         parts = draw(st.lists(st.sampled_from(FOUND), min_size=1, max_size=2, unique=True))
@@ -76,14 +76,14 @@ def weighted_edge(nodes: int) -> st.SearchStrategy[tuple[int, int, int]]:
 
 
 def far_edge(nodes: int) -> st.SearchStrategy[tuple[int, int, float]]:
-    """Between few nodes, with infinities of both signs: their sum is no number, and more than all."""
+    """Edges between few nodes, with infinities of both signs: their sum is NaN, which is greater than all numbers."""
     weights = st.sampled_from((0.0, 1.5, float("inf"), float("-inf")))
     return st.tuples(st.integers(1, min(nodes, 2)), st.integers(1, min(nodes, 3)), weights)
 
 
 @st.composite
 def edge_histories(draw: st.DrawFn, most: int = 5, nodes: int = NODES) -> list[dict[str, ZSet]]:
-    """Batches of insertions and of deletions of what is there."""
+    """Batches of insertions, and of deletions of rows that are there."""
     held = {name: ZSet() for name in STREAMS}
     batches = []
     for _ in range(draw(st.integers(1, most))):

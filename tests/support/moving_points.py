@@ -1,4 +1,4 @@
-"""A loop over points that move, as a stream that is started again."""
+"""A loop over points that move, in a stream that is restarted."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ repeat middle = {(0.0, 1), (10.0, 2)}
 """
 
 POINTS = (("+,0.0,1", "+,1.0,1", "+,9.0,1", "+,11.0,1"), ("+,3.0,2", "+,14.0,2"))
-"""Two heaps of points, which move."""
+"""Two clusters of points, which move."""
 
 
 def assert_goes_on(stream: Stream, batches: Sequence[Sequence[str]]) -> None:
-    """Started again for each batch of rows it answers as when it is not."""
+    """A stream that is restarted for each batch of rows gives the same answers as one that is not."""
     write_batches(stream.home, batches)
     late = sorted((stream.home / "edges").iterdir())[1:]
     for batch in late:
@@ -43,7 +43,7 @@ def assert_goes_on(stream: Stream, batches: Sequence[Sequence[str]]) -> None:
 
 
 def write_batches(home: Path, batches: Sequence[Sequence[str]], *, start: int = 0) -> None:
-    """A file for each batch, the first one with the number `start`."""
+    """Writes a file for each batch, the first one with the number `start`."""
     (home / "edges").mkdir(exist_ok=True)
     for number, rows in enumerate(batches, start):
         file = home / "edges" / f"{number}.csv"

@@ -1,7 +1,7 @@
-"""Names of fields as data bring them, and queries with other names in them.
+"""Names of fields as data may have them, and queries to put them in.
 
-What the fields are called makes no difference: a query is written with plain names, and the same one with odd names in
-their place has the same answer, under those.
+The names of fields make no difference: a query with plain names, and the same one with odd names in their place, have
+the same answer, but for these names.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ ODD = (
     *("/*", "*/", "--", "#", "@a", "(", ")", "a\nb", "\t", "\r", "\x01", "é", "e\u0301", "ß", "SS", "ı", "I", "i", "İ"),
     *("😀", "\u200b", "\u00a0", "\ufeff", "\ufffd", "日本", "1", "1a", "-1", "0x1"),
 )
-"""Quotes, blanks, what SQL, formats and paths give a meaning to, and characters that are equal to others somewhere."""
+"""Quotes, blanks, text with a meaning in SQL, formats or paths, and characters that are equal to others somewhere."""
 
 WORDS = ("select", "SELECT", "from", "order", "null", "NULL", "true", "struct", "array", "map", "interval", "timestamp")
 OURS = (
@@ -113,14 +113,14 @@ NAMES = (*ODD, *WORDS, *OURS, *LONG, *CASES)
 
 
 def names(count: int) -> st.SearchStrategy[list[str]]:
-    """As many different names, often those that differ in case alone."""
+    """`count` different names, which often differ in case alone."""
     text = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=8)
     one = st.sampled_from(NAMES) | st.sampled_from(CASES) | st.sampled_from(OURS) | text
     return st.lists(one, min_size=count, max_size=count, unique=True)
 
 
 def renamed(part: Any, to: Mapping[str, str]) -> Any:
-    """A term or a type with other names of fields."""
+    """A term or a type with its fields renamed."""
     match part:
         case RecordType(fields):
             return RecordType(tuple((to.get(name, name), renamed(t, to)) for name, t in fields))
@@ -141,7 +141,7 @@ def renamed(part: Any, to: Mapping[str, str]) -> Any:
 
 
 def renamed_value(value: Value, to: Mapping[str, str]) -> Value:
-    """A value with other names of fields."""
+    """A value with its fields renamed."""
     match value:
         case Record():
             return Record({to.get(name, name): renamed_value(item, to) for name, item in value.fields.items()})

@@ -1,7 +1,7 @@
-"""The notebooks in `docs/notebooks`, run cell by cell without a kernel. `python -m tests.support.notebooks` writes what
-their cells put out, for a change that is wanted; it starts a PostgreSQL for the one that needs it.
+"""The notebooks in `docs/notebooks`, run cell by cell without a kernel. `python -m tests.support.notebooks` writes the
+outputs of their cells, after an intended change; it starts a PostgreSQL for the one that needs it.
 
-Cells with a tag are run, and nothing is said of what they put out: a `picture`, or `times`, which are others each time.
+Cells with a tag are run, but their outputs are left out: a `picture`, or `times`, which differ each time.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tests.support.postgresql import Server
 
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 WITH_A_SERVER = DOCS / "notebooks" / "postgresql.ipynb"
-"""The one that needs a PostgreSQL, which the environment names, and no session."""
+"""The one that needs a PostgreSQL, which the environment names, and no session of Spark."""
 
 
 def read(file: Path) -> dict[str, Any]:
-    """A notebook as it is written."""
+    """The content of a notebook."""
     notebook: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return notebook
 
 
 def executed(notebook: dict[str, Any]) -> dict[str, Any]:
-    """The same notebook, with what its cells put out in the session that is active."""
+    """The same notebook, with the outputs of its cells in the active session."""
     names: dict[str, Any] = {"__name__": "__main__"}
     cells = []
     for cell in notebook["cells"]:
@@ -42,7 +42,7 @@ def executed(notebook: dict[str, Any]) -> dict[str, Any]:
 
 
 def _outputs(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a cell prints, and the value of its last line where that is an expression."""
+    """The text that a cell prints, and the value of its last statement if that is an expression."""
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed, value = StringIO(), None
@@ -60,7 +60,7 @@ def _outputs(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Writes each notebook anew."""
+    """Rewrites each notebook."""
     from tests.conftest import local_spark
 
     spark, server = local_spark(), Server.start()

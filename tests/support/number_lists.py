@@ -1,4 +1,4 @@
-"""Numbers of which sums of squares would leave nothing, or be no doubles."""
+"""Numbers whose sums of squares would lose all digits, or leave the range of doubles."""
 
 from __future__ import annotations
 

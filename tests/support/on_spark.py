@@ -1,4 +1,4 @@
-"""A query on Spark, at once and as a view, against the reference evaluator."""
+"""A query on Spark, run once and as a view, compared with the reference evaluator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def deltas_of(spark: SparkSession, batch: Batch, types: Mapping[str, Type]) -> d
 
 
 def assert_on_spark(spark: SparkSession, text: str, contents: Mapping[str, Bag], types: Mapping[str, Type]) -> None:
-    """Both answers are that of the reference evaluator."""
+    """The answers of both are that of the reference evaluator."""
     query = mrql.compile(text, **types)
     expected = evaluate(query.term, contents)
     read = query.trace().plan.streams

@@ -1,7 +1,7 @@
-"""The examples of the documents whose operators `mrql.algebra.build` has, as streams of changes.
+"""The examples that documents have for operators of `mrql.algebra.build`, as streams of changes.
 
-What a document computes of changes that are no bag by themselves, such as a row with the weight −3, comes here in a
-batch after one that makes up for it: how a linear or bilinear operator answers is then the document's own answer.
+If the changes of a document are no bag by themselves, such as a row with the weight −3, they come here in a batch after
+one that makes up for it: a linear or bilinear operator then changes its answer as the document says.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ EXAMPLES = [
         [
             {(0, (0, 0), 1): 1, (2, (0, 0), 1): 1},
             {(5, (0, 1), 1): 1},
-            # That 5 is there at (1, 1) as well is known as soon as it is at (0, 1) and at (1, 0).
+            # 5 is there at (1, 1), too, as soon as it is there at (0, 1) and at (1, 0).
             {(5, (1, 0), 1): 1, (5, (1, 1), -1): 1},
             {(1, (1, 1), 1): 1, (2, (1, 1), -1): 1},
         ],

@@ -1,4 +1,4 @@
-"""Generated tables in partitions, and what is in them: for the tests of both engines."""
+"""Generated partitioned tables, and their rows, for the tests of both engines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
 
 
 def escaped(text: str, *, all_of_it: bool = False) -> str:
-    """A text as Hive writes it, or with each byte as an escape."""
+    """A text with the escapes of Hive, or with each byte escaped."""
     if all_of_it:
         return "".join(f"%{byte:02X}" for byte in text.encode())
     special = "\"#%'*/:=?\\{[]^" + "".join(map(chr, range(32))) + "\x7f"
@@ -45,7 +45,7 @@ def escaped(text: str, *, all_of_it: bool = False) -> str:
 
 
 def written(value: Value, *, all_of_it: bool = False) -> str:
-    """A value as it stands in the name of a partition."""
+    """A value as it is written in the name of a partition."""
     match value:
         case None:
             return "__HIVE_DEFAULT_PARTITION__"
@@ -61,8 +61,8 @@ def written(value: Value, *, all_of_it: bool = False) -> str:
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[list[tuple[str, str]], list[tuple[tuple[Value, ...], bool, list[int]]]]:
-    """The columns of the path, each with its type; and the files, each with its values, whether all of them is written
-    in escapes, and what rows it has."""
+    """The columns of the path, each with its type; and the files, each with its values of these, whether they are
+    written in escapes only, and its rows."""
     names = draw(st.lists(st.sampled_from(["dt", "hour", "N", "true_or"]), min_size=1, max_size=3, unique=True))
     columns = [(name, draw(st.sampled_from([*VALUES]))) for name in names]
     one = st.tuples(*(st.none() | VALUES[t] for _, t in columns))
@@ -105,7 +105,7 @@ def table(
     files: list[tuple[tuple[Value, ...], bool, list[int]]],
     format: str,
 ) -> tuple[str, Bag]:
-    """Writes a table into the directory `d`. Returns the arguments of a source of it, and its rows."""
+    """Writes a table into the directory `d`. Returns the arguments of a source for it, and its rows."""
     source, options, write = WRITERS[format]
     rows = []
     for number, (values, all_of_it, xs) in enumerate(files):

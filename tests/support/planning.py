@@ -10,5 +10,5 @@ from mrql.rewrite.pipeline import PlanOptions, plan_query
 
 
 def planned(term: Term, **options: Any) -> Trace:
-    """How a query becomes its plan, with the given options."""
+    """The trace of a query that is planned with the given options."""
     return plan_query(term, PlanOptions(**options, checked=True))

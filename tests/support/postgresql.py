@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: on loopback, with its data in a directory of its own that goes with it."""
+"""A real PostgreSQL for tests: on loopback, with its data in a directory of its own, which is removed with it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ USER, PASSWORD = "ann", "secret"
 
 
 def binaries() -> Path | None:
-    """Where the server's programs are: of the newest version that Debian's packages have put there, or on the path."""
+    """The directory of the server's programs: those of the newest package of Debian, or those on the path."""
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda name: int(name.split("/")[4]))
     named = found[-1] if found else shutil.which("initdb")
     return None if named is None else Path(named).resolve().parent
 
 
 def _as_somebody() -> list[str]:
-    """What a command begins with, so that it does not run as root: the server refuses that."""
+    """The beginning of a command that makes it run as another user than root, which the server refuses."""
     if os.getuid() != 0:
         return []
     owner = _somebody()
@@ -53,7 +53,7 @@ class Server:
 
     @staticmethod
     def start() -> Server:
-        """Makes a server, and returns when it answers."""
+        """Starts a server, and returns when it answers."""
         home = Path(tempfile.mkdtemp(prefix="mrql-postgresql-"))
         if os.getuid() == 0:
             os.chown(home, _somebody().pw_uid, _somebody().pw_gid)
@@ -74,16 +74,16 @@ class Server:
         return server
 
     def conninfo(self, database: str = "db") -> str:
-        """What libpq is told to connect with."""
+        """The connection string for libpq."""
         return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{database}"
 
     def address(self, table: str, **options: str) -> str:
-        """What `--output` is told."""
+        """The address of a table for `--output`."""
         return "&".join([f"{self.conninfo()}?table={table}", *(f"{key}={value}" for key, value in options.items())])
 
     @property
     def environment(self) -> dict[str, str]:
-        """What libpq is told by the environment."""
+        """The environment variables for libpq."""
         found = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGDATABASE": "db"}
         return {**found, "PGUSER": USER, "PGPASSWORD": PASSWORD}
 
@@ -92,21 +92,21 @@ class Server:
         return psycopg.connect(self.conninfo(), autocommit=True)
 
     def rows(self, table: str) -> list[tuple[object, ...]]:
-        """What a table holds, in order."""
+        """The rows of a table, sorted."""
         with self.connect() as connection:
             found = connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
         return sorted(found, key=repr)
 
     def restart(self, **settings: str) -> None:
-        """Ends it, and starts it again, with other settings than usual if some are given."""
+        """Restarts the server, with other settings than usual if some are given."""
         self._end()
         self.process = _process(self.home, self.port, settings)
 
     def crash(self) -> None:
-        """Kills it with all of its processes, and starts it again: it finds in its log what was committed."""
+        """Kills the server with all of its processes, and starts it again: it recovers the commits from its log."""
         pid = self.process.pid
         others = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-        self.process.kill()  # first, so that it does not see the others die and begin again by itself
+        self.process.kill()  # first, so that it does not see the others die and restart by itself
         self.process.wait(30)
         for other in others:
             with contextlib.suppress(ProcessLookupError):
@@ -114,12 +114,12 @@ class Server:
         self.process = _process(self.home, self.port)
 
     def stop(self) -> None:
-        """Ends it, and removes its data."""
+        """Stops the server, and removes its data."""
         self._end()
         shutil.rmtree(self.home)
 
     def _end(self) -> None:
-        self.process.send_signal(signal.SIGINT)  # waits for no connection
+        self.process.send_signal(signal.SIGINT)  # does not wait for connections
         self.process.wait(30)
 
 

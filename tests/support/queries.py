@@ -1,8 +1,8 @@
-"""Generated query texts, with the data that they read.
+"""Generated query texts, and the data that they read.
 
-Every query has a value for every data: numbers stay small, fractions are dyadic so that their sums are exact in any
+Every query has a value over all data: numbers stay small, fractions are dyadic so that their sums are exact in any
 order, and an average is compared, grouped by and counted, but never summed. Domains are small, so that keys meet and
-rows repeat. Names are sometimes taken again by an inner select, as people do.
+rows repeat. An inner select sometimes reuses an outer name, as people do.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def record_of(**fields: Shape) -> Parts:
 
 
 def list_of(*items: Shape) -> Parts:
-    """A list of so many elements, whose parts are had by their places."""
+    """A list of a fixed length, whose elements are read by their places."""
     return Parts(tuple((f"[{i}]", item) for i, item in enumerate(items)), record=False)
 
 
 OWN_NAME = re.compile(r"(?:[a-zA-Z]\w*\.)*(?!true\Z|false\Z)([a-zA-Z]\w*)")
-"""A variable, or a field of one, which name themselves in a select."""
+"""A variable, or a field of one, which gives its own name to a field in a select."""
 
 
 def _is_list(shape: Parts) -> bool:
@@ -130,11 +130,11 @@ ATOMS: dict[str, tuple[Value, ...]] = {
     "money": (Decimal("0.00"), Decimal("1.00"), Decimal("1.00"), Decimal("-0.50"), Decimal("2.25"), None),
     "timestamp": (datetime.min, datetime.max, datetime(2024, 2, 29, 12, 30), datetime.max, None),
 }
-"""The domains; what stands there more often is drawn more often."""
+"""The domains; a value that is listed more often is drawn more often."""
 
 
 def rows(shape: Shape, wild: str | None = None) -> st.SearchStrategy[Value]:
-    """Values of a shape; what is in a row may be missing. Some of a kind may be `wild`."""
+    """Values of a shape; parts of a row may be missing. Some are of the kind `wild`, if given."""
 
     def inside(part: Shape) -> st.SearchStrategy[Value]:
         values = rows(part, wild)
@@ -161,20 +161,20 @@ def rows_of(name: str, wild: str | None) -> st.SearchStrategy[Value]:
 ROWS = {name: rows_of(name, None) for name in SHAPES}
 
 Tables: TypeAlias = Mapping[str, Sequence[Value]]
-"""The rows of those of the streams that are static tables."""
+"""The rows of the streams that are static tables."""
 
 
 def histories(
     text: str, *, tables: Tables | None = None, wild: str | None = None, **options: Any
 ) -> st.SearchStrategy[list[Batch]]:
-    """Batches for the streams that a query names (`tests.support.histories`), but for those that are static tables."""
+    """Batches for the streams that a query names (`tests.support.histories`), except static tables."""
     growing = [name for name in streams_of(text) if name not in (tables or {})]
     return _histories({name: rows_of(name, wild) for name in growing}, **options)
 
 
 @st.composite
 def tables(draw: st.DrawFn, text: str, *, wild: str | None = None, fewest: int = 0) -> Tables:
-    """Rows for those of the streams of a query that are to be static tables: any of them, but never all."""
+    """Rows for the streams of a query that become static tables: any of them, but never all."""
     names = streams_of(text)
     count = draw(st.integers(min(fewest, len(names) - 1), len(names) - 1))
     static = sorted(draw(st.permutations(names))[:count])
@@ -194,7 +194,7 @@ class Place:
 
 
 def parts_of(place: Place) -> Iterator[Place]:
-    """A place and what can be projected from it; of a bag of records, the bags of their fields."""
+    """A place and its projections; of a bag of records, the bags of their fields."""
     yield place
     match place.shape:
         case Parts(fields, _):
@@ -213,7 +213,7 @@ def _projected(text: str, name: str) -> str:
 
 @attrs.frozen
 class Scope:
-    """What can be named at a place of the text; after `group by`, `element` is what one element of the group sees."""
+    """The names in scope at a place of the text; after `group by`, `element` is the scope of one element of a group."""
 
     places: tuple[Place, ...] = ()
     element: Scope | None = None
@@ -228,7 +228,7 @@ class Scope:
         return attrs.evolve(self, places=(*(p for p in self.places if p.text not in texts), *places))
 
     def hide(self, *names: str) -> Scope:
-        """Without what an inner variable of one of these names covers."""
+        """The scope without the places that an inner variable of one of these names shadows."""
         kept = tuple(place for place in self.places if not place.roots & set(names))
         return attrs.evolve(self, places=kept)
 
@@ -253,8 +253,8 @@ def queries(draw: st.DrawFn) -> str:
 
 @st.composite
 def several_queries(draw: st.DrawFn, count: int, longest: int | None = None) -> str:
-    """A tuple of so many queries, nested less than single ones, which are kept up to date together; each of them has
-    so many characters at most, unless any number."""
+    """A tuple of `count` queries, nested less than single ones, which are kept up to date together; each of them has at
+    most `longest` characters, if that is given."""
     return _Writer(draw, deepest=1).together(count, longest)
 
 
@@ -282,7 +282,7 @@ class _Writer:
         return self.draw(st.integers(0, 99)) >= 100 - percent
 
     def fresh(self, scope: Scope, taken: Mapping[str, Shape], base: str = "v") -> str:
-        """A new name, or now and then one that covers an outer variable."""
+        """A new name, or now and then one that shadows an outer variable."""
         covered = [name for name in scope.roots() if name not in taken and name != "partition"]
         if covered and self.chance(10):
             return self.pick(covered)
@@ -298,13 +298,13 @@ class _Writer:
         return "; ".join([*self.definitions, query])
 
     def together(self, count: int, longest: int | None) -> str:
-        """A tuple of so many queries."""
+        """A tuple of `count` queries."""
         self.definitions.clear()
         queries = [f"({self.short_query(longest)})" for _ in range(count)]
         return "; ".join([*self.definitions, f"({', '.join(queries)})"])
 
     def short_query(self, longest: int | None) -> str:
-        """A query of so many characters at most with what it defines, drawn again until it is."""
+        """A query of at most `longest` characters with its definitions; drawn again until it is short enough."""
         known = len(self.definitions)
         text = self.query()
         while longest is not None and len(text) + sum(map(len, self.definitions[known:])) > longest:
@@ -320,7 +320,7 @@ class _Writer:
         return name
 
     def query(self) -> str:
-        # Whatever else may stand outermost in a query has its place here.
+        # Further outermost forms of queries belong here.
         rarer = ("groups", "groups", "total", "totals", "totals", "union", "let", "define", "function", "if")
         forms = ("select",) * 10 + rarer
         match self.pick(forms):
@@ -381,7 +381,7 @@ class _Writer:
         return f"let bound = {self.aggregate(kind, Scope(), 1)} in {self.select(inner, 1)[0]}"
 
     def function(self) -> str:
-        """A function or macro, and a query that calls it once where it would have its argument."""
+        """A function or macro, and a query that calls it once."""
         kind = self.pick(NUMBERS)
         body = self.scalar(kind, Scope((Place("arg", Atom(kind), frozenset({"arg"})),)), 0)
         stream = self.pick(("X", "Y"))
@@ -431,7 +431,7 @@ class _Writer:
         order = self.order_by(scope, depth) if ordered and self.chance(ordered) else ""
         distinct = "distinct " if self.chance(12) else ""
         if distinct and order:
-            # Of equal values there is one, whose place in the order is made of what is selected.
+            # Of equal values one is left, so the order depends on the selected value alone.
             is_one = isinstance(shape, Atom) and shape.kind in BASIC
             limit = order[order.index(" limit ") :] if " limit " in order else ""
             key = f"abs({text})" if text.isdigit() else f"({text})"
@@ -544,7 +544,7 @@ class _Writer:
         names = [name for name, shape in own.items() if isinstance(shape, Atom) and _has(scope, name)]
         inner = [place for place in scope.places if place.roots & set(own) and isinstance(place.shape, Atom)]
         bags = [place for place in scope.bags() if place.roots & set(own)]
-        # A variable that is its own key is no longer the bag of its values.
+        # A variable that is its own key is not the bag of its values.
         parts = [place for place in scope.places if place.roots & set(own) and not place.text.isidentifier()]
         whole = [place for place in parts if not isinstance(place.shape, Atom)]
         mode = self.pick(("expr", "named", "named", "two", "tuple", "names" if names else "expr", "mixed"))
@@ -552,7 +552,7 @@ class _Writer:
             inner, mode = bags, "named"
         elif whole and self.chance(8):
             inner, mode = whole, "named"
-        # All rows are one group, as they are where there is nothing else to group by.
+        # All rows are one group, also if there is nothing else to group by.
         if self.chance(6) or not inner:
             mode = "unit"
         chosen = [self.key(self.pick(inner)) for _ in range(2 if inner else 0)]
@@ -586,12 +586,12 @@ class _Writer:
                     chosen,
                 )
                 bound = {label: key.shape for label, key in zip(labels, chosen, strict=True)}
-        # A key that is a name alone is bound by its name.
+        # A key that is just a name is bound to that name.
         bound |= {key.text: key.shape for key in keys if key.text.isidentifier() and mode in ("expr", "mixed")}
         element = scope
         for name, shape in bound.items():
             after, element = after.bind(name, shape), element.bind(name, shape)
-        # A key that is written like an expression stands for it, where none of its variables is covered.
+        # A key that is an expression stands for that expression, unless one of its variables is shadowed.
         after = after.add(*(key for key in keys if not key.roots & set(bound)))
         return text, attrs.evolve(after, element=element, grouped=frozenset(own) - frozenset(bound))
 
@@ -626,7 +626,7 @@ class _Writer:
         return f"({', '.join(text for text, _ in parts)})", tuple_of(*(shape for _, shape in parts))
 
     def items(self, parts: Sequence[tuple[str, Shape]]) -> tuple[str, Shape]:
-        """Several expressions, some with names, and the record that they are."""
+        """Several expressions, some with names, and the record that they make."""
         texts, fields = [], dict[str, Shape]()
         for place, (text, shape) in enumerate(parts, start=1):
             own = OWN_NAME.fullmatch(text)
@@ -658,7 +658,7 @@ class _Writer:
         for _ in range(self.pick((1, 1, 2))):
             kinds = [p.shape.kind for p in scope.atoms(*BASIC) if isinstance(p.shape, Atom)]
             key = self.scalar(self.pick([*kinds, "long"]), scope, min(depth, 1))
-            key = f"abs({key})" if key.isdigit() else key  # a number alone is taken for a place in the head
+            key = f"abs({key})" if key.isdigit() else key  # a number alone means a place in the head
             keys.append(self.pick((key, f"{key} desc", f"{key} asc", f"inv({key})")))
         limit = f" limit {self.pick((2, 1, 3, 2, 4, 0))}" if self.chance(60) else ""
         return f" order by {', '.join(keys)}{limit}"
@@ -773,7 +773,7 @@ class _Writer:
         return f"{function}({self.collection(over, scope, depth)})"
 
     def collection(self, kind: str | None, scope: Scope, depth: int) -> str:
-        """What an aggregation ranges over: a bag that is there, an expression over the group, or a nested select."""
+        """The collection of an aggregation: a bag in scope, an expression over the group, or a nested select."""
         if scope.element is not None and self.chance(60):
             found = self.over_group(kind, scope)
             if found is not None:

@@ -1,4 +1,4 @@
-"""Regular expressions as both engines read them, generated, with texts for them."""
+"""Generated regular expressions that both engines read alike, and texts for them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def expression(draw: random.Random, depth: int = 3) -> str:
 
 
 def expressions(seed: int, number: int) -> list[str]:
-    """Different ones that are not refused."""
+    """Different expressions that are not refused."""
     draw = random.Random(seed)
     found: dict[str, None] = {}
     while len(found) < number:

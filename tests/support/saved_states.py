@@ -1,4 +1,4 @@
-"""States that are written down without a stream, and what is there of them."""
+"""States that are saved without a stream, and restored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Saved:
         note_committed(live)
 
     def restored(self, plan: Plan, *, lost: int | None = None) -> Restored:
-        """What is there of it; without every other state, counted from `lost`, where that is given."""
+        """The saved states; if `lost` is given, without ledgers and without every other stage, counted from `lost`."""
         stages = [s.name for n, s in enumerate(plan.stages) if lost is None or n % 2 != lost]
         streams = self.known.ledgers if lost is None else []
         return Restored(

@@ -1,4 +1,4 @@
-"""Answers as they are where their rows are columns (docs/language.md, on missing values)."""
+"""Answers with rows in columns (docs/language.md, on missing values)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mrql.runtime.spark.expressions.layout import is_taken_apart
 
 
 def in_columns(value: Value, t: Type) -> Value:
-    """An answer as a DataFrame has it: a row that is a missing tuple is one whose parts are missing."""
+    """An answer as a DataFrame has it: a row that is a missing tuple becomes one of missing parts."""
     if not ty.is_collection(t):
         return _row(value, t)
     rows = [_row(row, item_type(t)) for row in value]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Sessions that are set otherwise: to run plans as they are, and not as generated code; or as they may be anywhere."""
+"""Sessions with other settings: to interpret plans instead of generating code, or as they may be set elsewhere."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from pyspark.sql import SparkSession
 from mrql.runtime.spark import jvm
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""To compile the code of a plan takes longer than to run it over a handful of rows."""
+"""Without generated code: to compile that of a plan takes longer than to run it over a handful of rows."""
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-"""As Spark is set by itself."""
+"""The defaults of Spark."""
 
 
 @contextmanager
 def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Nothing is compiled for the time of the block, in tasks neither."""
+    """A block in which no code is generated, not even in tasks."""
     with _set_everywhere(spark, INTERPRETED):
         yield
 
 
 @contextmanager
 def compiled(spark: SparkSession) -> Iterator[None]:
-    """A block in which plans are compiled again."""
+    """A block in which code is generated again."""
     with _set_everywhere(spark, COMPILED):
         yield
 
 
 @contextmanager
 def _set_everywhere(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """Tasks know the settings of the session if a query of Spark's has started them. Those that compute the rows of a
-    state know only what is a property of the thread."""
+    """Sets the session and the properties of the thread: tasks know the settings of the session if a query of Spark has
+    started them, but those that compute the rows of a state know only the properties of the thread."""
     context = spark.sparkContext
     before = {key: context.getLocalProperty(key) for key in conf}
     switch = jvm.Switch.of(spark, conf)
@@ -70,11 +70,11 @@ ODD: Mapping[str, str] = {
     "spark.sql.session.timeZone": "Asia/Kolkata",
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
 }
-"""What a session may have been set to, for whatever else runs in it: no answer depends on that."""
+"""Settings that a session may have for other programs that use it: no answer depends on them."""
 
 
 @contextmanager
 def oddly_set(spark: SparkSession) -> Iterator[None]:
-    """A block in a session in which that is set."""
+    """A block in which the session has the settings `ODD`."""
     with _set_everywhere(spark, ODD):
         yield

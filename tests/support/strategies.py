@@ -92,10 +92,10 @@ ODD: Mapping[Type, tuple[Value, ...]] = {
     MONEY: (Decimal("9999999999.99"), Decimal("-9999999999.99")),
     WIDE: (Decimal(10**38 - 1).scaleb(-10, EXACT), Decimal(1).scaleb(-10, EXACT)),
 }
-"""What the types have at their ends."""
+"""Extreme and special values of the types."""
 
 TAME_TO_ODD = 15
-"""So many tame values to an odd one, so that keys meet and most terms have a value."""
+"""The number of tame values to one odd value, so that keys meet and most terms have a value."""
 
 # How often a term is a constant, something in scope, a form of its own type or a form of any type.
 CHOICES = ("leaf", *("known",) * 2, *("special",) * 6, *("other",) * 2)
@@ -172,7 +172,7 @@ def present(t: Type, nulls: bool = True) -> st.SearchStrategy[Value]:
 
 
 def _atoms(t: ty.Basic) -> st.SearchStrategy[Value]:
-    """Tame values that meet, and now and then one from an end of the type."""
+    """Tame values, which repeat, and now and then an odd one."""
     tame = _tame(t)
     return weighted((TAME_TO_ODD, tame), (1, st.sampled_from(ODD[t]))) if t in ODD else tame
 
@@ -203,15 +203,15 @@ def environments(variables: Scope, nulls: bool = True) -> st.SearchStrategy[dict
 
 
 def contents(streams: Streams = STREAMS, nulls: bool = True) -> st.SearchStrategy[dict[str, Value]]:
-    """What the data sources hold."""
+    """The contents of the data sources."""
     types = {name: s.type if isinstance(s, Stream) else s for name, s in streams.items()}
     return st.fixed_dictionaries({name: present(t, nulls) for name, t in types.items()})
 
 
 def value_of(term: Term, held: Mapping[str, Value], env: Mapping[str, Value] | None = None) -> Value:
-    """The value of a term. A case in which it has none is left out: a property speaks of values.
+    """The value of a term. A case in which it has none is rejected: properties are about values.
 
-    It has none where a number overflows, say, or where a missing value is one of a carrier, which no query can write.
+    It has none if a number overflows, for example, or if a value of a carrier is missing, which no query can write.
     """
     try:
         return evaluate(term, held, env)
@@ -303,7 +303,7 @@ class _Generator:
         ]
 
     def repeat(self, t: Type, scope: Scope, depth: int) -> Term:
-        """A loop of a few steps; what it carries may double in each."""
+        """A loop of a few steps; its value may double in each."""
         pattern = self.pattern(t)
         inner = _extend(scope, pattern)
         function = Lambda(pattern, self.term(t, inner, depth))
@@ -511,7 +511,7 @@ class _Generator:
         return CMap(Lambda(pattern, body), Empty(ty.BagType(ty.NOTHING)))
 
     def ranged(self, scope: Scope) -> Iterator[Type]:
-        """The element types of what there is to range over."""
+        """The element types of the collections in scope."""
         for t in (*scope.values(), *(s.type for s in self.streams.values())):
             if isinstance(t, ty.BagType | ty.ListType):
                 yield t.item

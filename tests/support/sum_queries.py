@@ -1,4 +1,4 @@
-"""Generated sums of products, sums and differences: over joins, and where they are not always asked for."""
+"""Generated sums of products, sums and differences: over joins, and under conditions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ JOINS: dict[str, tuple[str, ...]] = {
     "x in X, y in Y, p in P where x.B = y#0 and y#1 = p.K": ("x.D", "y#2", "p.V", "p.K"),
     "x in X, y in Y where x.A = y#1 and x.D < y#2": ("x.D", "y#2", "x.A"),
 }
-"""Joins of streams of `tests.support.queries`, with numbers of their rows."""
+"""Joins of streams of `tests.support.queries`, with the numbers in their rows."""
 
 
 @st.composite
 def sum_queries(draw: st.DrawFn) -> str:
-    """Sums of all, or of groups by what one side has."""
+    """Sums over all rows, or over groups by a number of one side."""
     join = draw(st.sampled_from(sorted(JOINS)))
     numbers = JOINS[join]
     kind = draw(st.sampled_from(("sum", "sum", "avg", "count")))
@@ -24,13 +24,13 @@ def sum_queries(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         return f"{kind}(select {addend} from {join})"
     key = draw(st.sampled_from(numbers))
-    # What has nothing of a group in it is no collection.
+    # An expression without a variable of the group is no collection.
     aggregates = [f"{name}({numbers[0]} * {of})" for name, of in ((kind, addend), ("sum", draw(addends(numbers))))]
     return f"select (k, {', '.join(aggregates)}) from {join} group by k: {key}"
 
 
 def addends(numbers: tuple[str, ...]) -> st.SearchStrategy[str]:
-    """What is added up: products and differences, and numbers alone."""
+    """Addends: products, sums and differences, and numbers alone."""
     leaves = st.sampled_from((*numbers, *numbers, "1", "0.5"))
     return st.recursive(
         leaves,
@@ -44,19 +44,19 @@ STREAM_NUMBERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Y": ("y", ("y#0", "y#1", "y#2")),
     "P": ("p", ("p.K", "p.V")),
 }
-"""Streams of `tests.support.queries`, with a variable for their rows and numbers of these."""
+"""Streams of `tests.support.queries`, with a variable for their rows and the numbers in these."""
 
 
 @st.composite
 def guarded_sums(draw: st.DrawFn) -> str:
-    """Aggregations that are asked for under a condition only: behind `having` or `if`, or for the rows of another
-    stream. Where values are extreme, what nobody asks for leaves its range."""
+    """Aggregations that are asked for only under a condition: with `having` or `if`, or for the rows of another stream.
+    If values are extreme, aggregations that are not asked for overflow."""
     (stream, (row, numbers)), (other, (outer, keys)) = draw(
         st.permutations(sorted(STREAM_NUMBERS.items())).map(lambda drawn: drawn[:2])
     )
     kind, addend = draw(st.sampled_from(("sum", "sum", "avg", "max"))), draw(addends(numbers))
     group, key = f"{row} in {stream} group by k: {draw(st.sampled_from(numbers))}", draw(st.sampled_from(keys))
-    over = f"{numbers[0]} * {addend}"  # what has nothing of a group in it is no collection
+    over = f"{numbers[0]} * {addend}"  # an expression without a variable of the group is no collection
     few = draw(st.sampled_from((f"max({numbers[0]}) < 3", f"count({row}) < 2", f"min({numbers[1]}) > 0")))
     match draw(st.sampled_from(("having", "if", "nested", "nested if", "all"))):
         case "having":

@@ -1,4 +1,4 @@
-"""A table of PostgreSQL that several transactions change at a time, and what it was after each commit."""
+"""A table of PostgreSQL that concurrent transactions change, and its rows after each commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.postgresql import Server
 ROW = "<k: long, who: int, what: string, long: string, price: decimal(10, 2), more: any>"
 COLUMNS = "k int, who smallint, what varchar(20), long text, price numeric, more jsonb"
 LONG = "(SELECT string_agg(md5(n::text), '') FROM generate_series(1, 100) n)"
-"""A text that is kept outside of its row."""
+"""A text that is stored outside of its row."""
 TEXTS = ("a", "", None, 'it\'s "x"\n\\.', "%s,é", "NULL", " ")
 BEFORE_TRUNCATE = """
 CREATE OR REPLACE FUNCTION mrql_before_truncate() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -23,7 +23,7 @@ BEGIN EXECUTE format('DELETE FROM %I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME); RETUR
 
 
 def make_table(server: Server, name: str, *, columns: str = COLUMNS, more: str = "") -> None:
-    """A table whose log has all of its rows, also where it is truncated."""
+    """Creates a table whose log has all deleted rows in full, even if it is truncated."""
     with server.connect() as connection:
         for statement in (
             f"CREATE TABLE {name} ({columns}) {more}",
@@ -38,14 +38,14 @@ def make_table(server: Server, name: str, *, columns: str = COLUMNS, more: str =
 
 @attrs.define
 class TableHistory:
-    """Some transactions that are open at a time, each with rows of its own."""
+    """Concurrent transactions, each with rows of its own."""
 
     server: Server
     table: str
     random: Random
     writers: list[psycopg.Connection] = attrs.field(init=False)
     states: list[Bag] = attrs.field(init=False)
-    """What the table was at first, and after each commit."""
+    """The rows of the table at first, and after each commit."""
 
     def __attrs_post_init__(self) -> None:
         self.writers = [psycopg.connect(self.server.conninfo()) for _ in range(3)]
@@ -81,7 +81,7 @@ class TableHistory:
             writer.execute(f"DELETE FROM {t} WHERE who = {who} AND k % 3 = {third}".encode())
         elif draw < 0.63:
             writer.execute(f"TRUNCATE {t}".encode())
-            self._end(writer, self.random.random() < 0.7)  # nobody can read it meanwhile
+            self._end(writer, self.random.random() < 0.7)  # the table cannot be read until then
         elif draw < 0.7:
             writer.execute(b"SAVEPOINT s")
         elif draw < 0.77:
@@ -104,13 +104,13 @@ class TableHistory:
             writer.rollback()
 
     def settle(self) -> None:
-        """Commits all that is open."""
+        """Commits all open transactions."""
         for writer in self.writers:
             writer.commit()
             self.states.append(self.rows())
 
     def rows(self) -> Bag:
-        """The rows that are committed, as the values of a stream."""
+        """The committed rows, as the values of a stream."""
         with self.server.connect() as connection:
             query = f"SELECT k, who, what, long, round(price, 2), more::text FROM {self.table}"
             return Bag(_record(row) for row in connection.execute(query.encode()))

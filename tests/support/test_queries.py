@@ -1,4 +1,4 @@
-"""What the generated queries and histories have in them, so that the properties over them mean what they say."""
+"""Generated queries and histories have in them what the properties over them are about."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def nodes(node: syntax.Node) -> Iterator[syntax.Node]:
 
 
 def occurrences(select: syntax.Select) -> int:
-    """How many of the streams are read by the generators of a select, nested ones included."""
+    """The number of occurrences of streams in the generators of a select, nested ones included."""
     return sum(
         isinstance(node, syntax.Name) and node.name in STREAMS
         for generator in select.generators
@@ -42,7 +42,7 @@ def occurrences(select: syntax.Select) -> int:
 
 
 def group_depth(node: syntax.Node) -> int:
-    """How many group-bys stand over each other, each over the result of the next."""
+    """How deep group-bys are nested, each over the result of the next."""
     inner = max((group_depth(child) for child in syntax.children(node)), default=0)
     if not isinstance(node, syntax.Select):
         return inner
@@ -104,11 +104,11 @@ WANTED = {
         "union",
     ),
 }
-"""What a run of 400 has to have, each of it in five queries at least. New forms of queries are to be listed here."""
+"""The features that 400 queries must have, each in five of them at least. New forms of queries are listed here."""
 
 
 def test_generated_queries_have_everything_in_them() -> None:
-    """All that is to be kept up to date occurs, and not once only."""
+    """Each wanted feature is in five of the generated queries at least."""
     found: Counter[str] = Counter()
 
     @seed(3)
@@ -122,7 +122,7 @@ def test_generated_queries_have_everything_in_them() -> None:
 
 
 def test_several_queries_are_one_program() -> None:
-    """A tuple of queries has as many parts as were asked for, whatever they define."""
+    """A tuple of queries has the number of parts asked for, whatever they define."""
 
     @seed(1)
     @settings(many, max_examples=30)
@@ -137,7 +137,7 @@ def test_several_queries_are_one_program() -> None:
 
 
 def test_generated_histories_have_everything_in_them() -> None:
-    """Duplicates, missing and negative values, empty batches, and keys that vanish and return."""
+    """Histories have duplicates, missing and negative values, empty batches, and keys that vanish and return."""
     found: Counter[str] = Counter()
 
     @seed(1)
@@ -186,7 +186,7 @@ def happenings(history: list[Batch]) -> Iterator[str]:
 
 
 def test_generated_tables() -> None:
-    """Each stream of a query is a static table now and then, and never are all of them."""
+    """Each stream of a query is a static table now and then, but never are all of them."""
     found: Counter[tuple[str, ...]] = Counter()
 
     @seed(1)
@@ -235,7 +235,7 @@ def test_generated_rows_lack_parts() -> None:
 
 
 def parts_of(value: Value, t: ty.Type, place: str) -> Iterator[tuple[str, Value]]:
-    """The parts of a value that have parts themselves, or of a type where there is none, each with its place."""
+    """The parts of a value, or of its type if the value is missing, that are not basic, each with its place."""
     match t:
         case ty.BagType(item) | ty.ListType(item):
             for part in [None] if value is None else value:
@@ -267,7 +267,7 @@ def atoms_in(value: Value) -> Iterator[Value]:
 
 
 def test_sums_over_joins_are_queries() -> None:
-    """They have types, and most have products in them."""
+    """Generated sums over joins are well-typed, and most have products in them."""
     found: Counter[bool] = Counter()
 
     @seed(1)
@@ -282,7 +282,7 @@ def test_sums_over_joins_are_queries() -> None:
 
 
 def test_sums_that_are_not_always_asked_for_are_queries() -> None:
-    """They have types, and each form of them occurs."""
+    """Generated guarded sums are well-typed, and each form of them occurs."""
     found: Counter[str] = Counter()
 
     @seed(1)
@@ -298,7 +298,7 @@ def test_sums_that_are_not_always_asked_for_are_queries() -> None:
 
 
 def test_streams_of_a_query() -> None:
-    """Those that the query names, and no others."""
+    """The streams of a query are those that it names, and no others."""
     assert streams_of("select (x.D, P1) from x in X, y in Y, P1 in {X}") == ("X", "Y")
 
 
@@ -314,7 +314,7 @@ def test_streams_of_a_query() -> None:
     ],
 )
 def test_where_overflows_may_be_without_need(text: str, without_need: bool, on_spark: bool) -> None:
-    """Where something is computed for rows without a partner, or on Spark for some that are gone; of extremes alone."""
+    """Extremes alone overflow without need: in terms for rows without a partner, or on Spark for rows that are gone."""
     assert overflows_without_need(text, "extremes") == without_need
     assert overflows_without_need(text, "extremes", gone=True) == on_spark
     assert not any(overflows_without_need(text, wild, gone=True) for wild in KINDS if wild != "extremes")

@@ -1,4 +1,4 @@
-"""What the generated values have in them, so that the properties over them mean what they say."""
+"""Generated values have in them what the properties over them are about."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_generated_odd_values(t: Type) -> None:
 
 
 def test_most_generated_terms_have_a_value() -> None:
-    """So that a property of values says something."""
+    """Most generated terms have a value, so that properties of values are tested."""
     found: Counter[bool] = Counter()
 
     @seed(1)

@@ -1,4 +1,4 @@
-"""Generated patterns of times, and texts that are written by them, or nearly so."""
+"""Generated patterns of times, and texts that match them, or nearly do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ODD = ["٣", "\u017f", "+", "Z", "am", "0", "13", " "]
 
 @attrs.frozen
 class Part:
-    """Letters of a pattern or a text between them, and the parts of a section that need not be there."""
+    """Letters of a pattern, a text between them, or an optional section with its parts."""
 
     letters: str = ""
     text: str = ""
@@ -35,7 +35,7 @@ class Part:
 
 
 def patterns(seed: int, count: int) -> list[tuple[Part, ...]]:
-    """Different patterns that something may be read by."""
+    """Different patterns that are valid for reading."""
     draw, found = random.Random(seed), dict[str, tuple[Part, ...]]()
     while len(found) < count:
         parts = tuple(_day(draw) + _clock(draw)) if draw.random() < 0.8 else tuple(_clock(draw))
@@ -57,7 +57,7 @@ def _day(draw: random.Random) -> list[Part]:
 
 
 def _clock(draw: random.Random) -> list[Part]:
-    """An hour, and perhaps more; what is smaller may be a section in what is larger."""
+    """Perhaps an hour, and smaller fields; these may be optional sections, one in the other."""
     half = draw.random() < 0.4
     depth = draw.randint(0, 4)
     smaller = [draw.choice(kinds) for kinds in (["mm", "m"], ["ss", "s"], FRACTIONS)][: max(0, depth - 1)]
@@ -81,7 +81,7 @@ def _clock(draw: random.Random) -> list[Part]:
 
 
 def texts(parts: tuple[Part, ...], draw: random.Random, count: int) -> list[str]:
-    """Texts that fit, with what need not be there or without, and some of them with a sign more or less."""
+    """Texts that match, with optional sections or without; in some, a character is replaced or left out."""
     found = []
     for _ in range(count):
         text = "".join(_text(part, _moment(draw), draw) for part in parts)

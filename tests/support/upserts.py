@@ -1,4 +1,4 @@
-"""Generated histories of a stream whose rows replace each other, and a model of what they leave: a dict."""
+"""Generated histories of a stream of upserts, and a model of its current rows: a dict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Canonical, Record, Value, canonical, same
 
 Change: TypeAlias = tuple[Value, int]
-"""A row that comes (+1), or that takes the row of its key away (−1)."""
+"""A row that is inserted (+1), or that deletes the row with its key (−1)."""
 
 NUMBERS = (math.nan, math.inf, 0.0, -0.0, 0.1, None)
 TEXTS = ("", "a", "null", "\ufffd", None)
@@ -24,7 +24,7 @@ TEXTS = ("", "a", "null", "\ufffd", None)
 
 @attrs.frozen
 class KeyKind:
-    """Keys of one kind: the type of the field `k`, values of it, and of which fields the key is."""
+    """Keys of one kind: the type of the field `k`, values of it, and the fields of the key."""
 
     type: str
     values: Sequence[Value]
@@ -48,7 +48,7 @@ KINDS: Mapping[str, KeyKind] = {
 
 
 def histories(kind: KeyKind, *, versioned: bool, most: int = 5) -> st.SearchStrategy[list[list[Change]]]:
-    """Batches of changes of a few keys: versions come in any order, some twice, and some rows are given again."""
+    """Batches of changes of a few keys: versions come in any order, some twice, and some rows are repeated."""
     row = st.builds(
         lambda k, text, v, n: Record({"k": k, "l": text, "v": v, "n": n}),
         st.sampled_from(kind.values),
@@ -62,14 +62,14 @@ def histories(kind: KeyKind, *, versioned: bool, most: int = 5) -> st.SearchStra
 
 @attrs.define
 class TableModel:
-    """What there is, as a dict of what is known of each key."""
+    """The current rows, as a dict with what is known of each key."""
 
     key: RowKey
     known: dict[Canonical, tuple[Value, Value]] = attrs.Factory(dict)
-    """By key, a version and a row, None where it was taken away."""
+    """By key, a version and a row, which is None if it was deleted."""
 
     def apply(self, batch: Sequence[Change]) -> bool:
-        """Applies a batch, if it is one that says which row is later; whether it does."""
+        """Applies a batch if it determines which row of each key is the latest; returns whether it does."""
         versions: dict[Canonical, list[tuple[Value, Value]]] = {}
         for row, weight in batch:
             entry = (self.key.version_of(row), row if weight > 0 else None)

@@ -1,4 +1,4 @@
-"""Waiting for what comes by itself."""
+"""Waiting for other threads and processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PATIENCE_SECONDS = 30.0
 
 
 def wait(until: Callable[[], bool]) -> None:
-    """Waits for what another thread, or another process, does; it has some time for it."""
+    """Waits until another thread or process makes a condition true; fails after `PATIENCE_SECONDS`."""
     patience = time.monotonic() + PATIENCE_SECONDS
     while not until():
         assert time.monotonic() < patience

@@ -1,4 +1,4 @@
-"""Strategies of which some are taken more often than others."""
+"""Choices between strategies with weights."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 def weighted(*choices: tuple[int, st.SearchStrategy[T]]) -> st.SearchStrategy[T]:
-    """One of some strategies, each with how often it is taken. It shrinks to the first.
+    """One of some strategies, each given with its weight. It shrinks to the first.
 
-    `st.one_of` takes a strategy once, however often it is named.
+    `st.one_of` counts a strategy once, however often it is given.
     """
     repeated = [strategy for times, strategy in choices for _ in range(times)]
     return st.sampled_from(repeated).flatmap(lambda strategy: strategy)

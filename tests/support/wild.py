@@ -1,6 +1,6 @@
-"""Values that real data have and that people do not think of, by kinds, and how answers over them are compared.
+"""Unusual values that occur in real data, by kinds, and how answers over them are compared.
 
-A history has those of one kind at most, for they hide each other: where there is a NaN, all sums are NaN.
+A history has values of one kind at most, since they hide each other: if there is a NaN, all sums are NaN.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ OVERFLOWING = frozenset({"extremes"})
 """The kinds over which integers overflow."""
 
 OVERFLOW = "overflow"
-"""What the messages of overflows have in them."""
+"""A word in the messages of all overflows."""
 
 T = TypeVar("T")
 
 Outcome = Value | UserError
-"""A value, or why there is none."""
+"""A value, or the error instead of it."""
 
 
 def outcome(compute: Callable[[], T]) -> T | UserError:
@@ -66,10 +66,10 @@ def outcome(compute: Callable[[], T]) -> T | UserError:
 
 
 def overflows_without_need(text: str, wild: str, *, gone: bool = False) -> bool:
-    """Whether a batch may be refused since something overflows that the query as it is written does not compute.
+    """Whether a batch may be refused because of an overflow of a term that the query as written does not compute.
 
-    A key that is computed is computed for rows that have no partner, and so is a condition on one side of a join; what
-    is of one input of a join alone, also for rows that are `gone`, on Spark (decision 0022). Nothing else is.
+    Keys, and conditions on one side of a join, are computed for rows without a partner, too; on Spark, terms over one
+    input of a join alone are also computed for rows that are `gone` (decision 0022). No other terms are.
     """
     selects = [node for node in _nodes(parse_program(text)) if isinstance(node, syntax.Select)]
     joins = [select for select in selects if len(select.generators) > 1]
@@ -79,7 +79,7 @@ def overflows_without_need(text: str, wild: str, *, gone: bool = False) -> bool:
 
 
 def _computes(condition: syntax.Expr | None, *, equalities: bool) -> bool:
-    """Whether a condition has arithmetic in it, or an equality of it has."""
+    """Whether a condition has arithmetic in it, or with `equalities`, whether one of its equalities has."""
     if condition is None:
         return False
     if not equalities:
@@ -105,9 +105,9 @@ def _nodes(node: syntax.Node) -> Iterator[syntax.Node]:
 
 @attrs.frozen
 class Oracle:
-    """What the answer to a query is, over static tables and what has arrived of some streams.
+    """The expected answer to a query, over static tables and the rows that streams have received.
 
-    What no value depends on need not be computed (docs/language.md): where the query as it is written has no value, its
+    A term that no value depends on need not be computed (docs/language.md): if the query as written has no value, its
     normal form may have one.
     """
 
@@ -115,7 +115,7 @@ class Oracle:
     static: Mapping[str, Bag]
     streams: Sequence[str]
     shown: Callable[[Value], Value] = lambda value: value
-    """How the answer is seen."""
+    """The form in which answers are compared."""
 
     @classmethod
     def of(
@@ -129,11 +129,11 @@ class Oracle:
 
     @cached_property
     def normal(self) -> Term:
-        """Made where it is asked for: most queries have a value as they are written."""
+        """The normal form, computed on demand: most queries have a value as written."""
         return normal_form(self.query)
 
     def answers(self, arrived: Sequence[Batch]) -> tuple[Outcome, Outcome, float]:
-        """The answer as the query is written, the one that it may have besides, and how large its sums are."""
+        """The answer to the query as written, the answer that it may have instead, and the size of its sums."""
         contents = self.static | net(arrived, self.streams)
         try:
             value, size = evaluate_measured(self.query, contents)
@@ -151,10 +151,10 @@ def follow(
     *,
     may_overflow: bool = False,
 ) -> None:
-    """Applies batches to a view, whose answer is the expected one after each of them.
+    """Applies batches to a view, and asserts that its answer is the expected one after each of them.
 
-    Where the query has no value, the batch is refused, or there is no answer. A batch that is refused changes nothing:
-    the view goes on as if it had not come. Where it `may_overflow`, it may do so without need.
+    If the query has no value, the batch is refused, or there is no answer. A refused batch changes nothing: the view
+    goes on as if it had not arrived. With `may_overflow`, a batch may be refused for an overflow without need.
     """
     accepted: list[Batch] = []
     for n, batch in enumerate(arriving, start=1):
@@ -181,7 +181,7 @@ def follow(
 
 
 def begun(make: Callable[[], T], value: Callable[[], Value], *, may_overflow: bool) -> T | None:
-    """A view, or None where there is none, since the query has no `value` over its tables alone."""
+    """A view, or None if there is none because the query has no `value` over its tables alone."""
     made = outcome(make)
     if isinstance(made, UserError):
         is_right = isinstance(outcome(value), UserError) or (may_overflow and OVERFLOW in made.message)
@@ -199,7 +199,7 @@ def _refusal(apply: Callable[[Batch], object], batch: Batch) -> UserError | None
 
 
 def _is_possible(arrived: Sequence[Batch]) -> bool:
-    """Whether what the last batch takes away is there, and was not in one that was refused."""
+    """Whether the rows that the last batch deletes are there, and were not in a batch that was refused."""
     total: dict[str, ZSet] = {}
     for batch in arrived:
         for name, change in batch.changes().items():
@@ -220,5 +220,5 @@ def _shown(found: Outcome) -> str:
 
 
 def bags(tables: Mapping[str, Sequence[Value]]) -> dict[str, Bag]:
-    """The rows of tables as the oracle takes them."""
+    """The rows of tables, in the form that the oracle takes."""
     return {name: Bag(rows) for name, rows in tables.items()}

@@ -1,4 +1,4 @@
-"""What is known of missing values is so."""
+"""The analysis of missing values is right."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.strategies import STREAMS, VARIABLES, contents, environments,
 
 
 def is_so(found: Known, value: Value) -> bool:
-    """Whether a value, its parts and its elements are missing only where that was to be expected."""
+    """Whether a value, its parts and its elements are missing only where the analysis says that they may be."""
     match value:
         case None:
             return found.missing
@@ -28,12 +28,12 @@ def is_so(found: Known, value: Value) -> bool:
 @settings(max_examples=400, deadline=None)
 @given(typed_terms(STREAMS, VARIABLES), contents(), environments(VARIABLES))
 def test_what_is_known_of_a_term_is_so(term: Term, held: dict[str, Value], env: dict[str, Value]) -> None:
-    """A value that is said to be there is, over streams and variables with values missing wherever they can be."""
+    """A value that is said not to be missing is not, over streams and variables with values missing anywhere."""
     assert is_so(known(term), value_of(term, held, env))
 
 
 def test_the_parts_of_a_missing_tuple() -> None:
-    """They are missing, whatever is known of those of one that is there."""
+    """If a tuple may be missing, so may its parts, whatever is known of the parts of one that is not."""
     pair = Known(False, {0: Known(False)})
     assert not pair.part(0).missing
     assert (pair | UNKNOWN).part(0).missing

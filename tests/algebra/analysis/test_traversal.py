@@ -49,7 +49,7 @@ def example(text: str) -> Term:
 
 
 def test_examples_have_every_node() -> None:
-    """The examples below leave out no kind of term."""
+    """The examples have every kind of term."""
     assert {type(example(text)) for text in EXAMPLES} == set(typing.get_args(Term))
 
 
@@ -148,7 +148,7 @@ def test_top_down_goes_on_in_what_it_made() -> None:
 
 
 def test_unchanged_parts_are_shared() -> None:
-    """A change at one place leaves the other subterms the objects that they were, and every place where it was."""
+    """A change at one place leaves the other subterms the same objects, and the spans as they were."""
     term = example("(1 + 2, cMap(λy. {x}, S))")
     changed = bottom_up(term, _sum_of_literals)
     assert show(changed) == "(3, cMap(λy. {x}, S))"

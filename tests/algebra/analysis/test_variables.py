@@ -46,7 +46,7 @@ from tests.support.strategies import (
 )
 
 INNER = {"y": VARIABLES["y"], "k": VARIABLES["k"], "S": ty.LONG}
-"""The variables of what is put in: they have the names of binders and of streams."""
+"""The variables of the terms to put in: they have the names of binders and of streams."""
 
 
 def read(text: str, variables: Mapping[str, Type] = VARIABLES) -> Term:
@@ -85,7 +85,7 @@ def test_free_variables_after_substitution(term: Term, put_in: Term) -> None:
 @settings(max_examples=80, deadline=None)
 @given(terms(ty.BagType(ty.LONG), STREAMS, VARIABLES))
 def test_names_are_those_of_all_parts(term: Term) -> None:
-    """They are remembered of each part; here they are looked for in all of them."""
+    """The names that are remembered for a term are those found in all its parts."""
     parts = list(subterms(term))
     bound = [found for part in parts if (found := binder(part)) is not None]
     variables = {part.name for part in parts if isinstance(part, Var)}
@@ -139,7 +139,7 @@ def test_nothing_to_substitute() -> None:
 
 
 def _renamed(term: Term, names: Names) -> Term:
-    """The term with every bound variable called something new."""
+    """The term with a new name for every bound variable."""
 
     def rule(t: Term) -> Term:
         match t:
@@ -205,7 +205,7 @@ def test_alpha_equality(a: str, b: str, equal: bool) -> None:
     ],
 )
 def test_free_and_all_names(text: str, free: set[str], names: set[str]) -> None:
-    """A binder binds in its body, not in the collection or value; streams are no variables."""
+    """A binder binds in its body, not in the collection or value; streams are not variables."""
     assert free_vars(read(text)) == free
     assert all_names(read(text)) == names
 
@@ -256,8 +256,8 @@ def test_matching_a_pattern() -> None:
 @settings(max_examples=60, deadline=None)
 @given(types(4).flatmap(lambda t: st.tuples(st.just(t), patterns(t), values(t))))
 def test_a_pattern_as_a_term(case: tuple[Type, Pattern, Value]) -> None:
-    """`pattern_term` gives a pattern of the same type, and the term that has the same parts as what the pattern met: a
-    missing tuple that is taken apart is put together as one of missing parts."""
+    """`pattern_term` gives a pattern of the same type, and a term with the same parts as the value that it met: a
+    missing tuple that is taken apart is rebuilt as a tuple of missing parts."""
     t, pattern, value = case
     new, term = pattern_term(pattern, Names(set(bound_names(pattern))))
     assert new.type == pattern.type == t
@@ -281,7 +281,7 @@ def test_matching_is_let(case: tuple[Pattern, Term]) -> None:
 
 @given(terms(ty.BagType(ty.LONG)))
 def test_streams_are_named_in_the_order_of_the_text(term: Term) -> None:
-    """Each once, without the tables; of a term that was asked for before as of another that is equal to it."""
+    """Each stream is named once, without the tables; a second call, and an equal term, give the same names."""
     read = [part.name for part in subterms(term) if isinstance(part, Stream) and not part.static]
     for _ in range(2):
         assert stream_names(term) == tuple(dict.fromkeys(read))

@@ -1,4 +1,4 @@
-"""What Python does with a term under construction besides its operators, of which `test_terms` has the terms."""
+"""Terms under construction in Python code, apart from the operators, which `test_terms` covers."""
 
 from __future__ import annotations
 

@@ -16,14 +16,14 @@ def pairs_with(e: Expr) -> Expr:
 
 
 def test_inner_variables_do_not_capture() -> None:
-    """A helper's own `x` keeps apart from the caller's `x`."""
+    """A helper's own `x` is different from the caller's `x`."""
     built = b.cmap(lambda x: pairs_with(x.B), S)
     assert str(built) == "cMap(λx. cMap(λx1. {(x1.A, x.B)}, S), S)"
     check(built.term)
 
 
 def test_free_variables_are_not_captured() -> None:
-    """A parameter that is called like a free variable in the body gets another name."""
+    """A parameter with the name of a free variable in the body gets another name."""
     built = b.cmap(lambda x: b.single((x.A, X)), S)
     assert str(built) == "cMap(λx1. {(x1.A, x)}, S)"
     check(built.term, {"x": ty.LONG})

@@ -1,4 +1,4 @@
-"""Operators built in Python, in the reference engine: the documents' own examples, and the laws of their streams."""
+"""Operators built in Python, in the reference engine: the examples of the documents, and the laws of streams."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def from_scratch(built: Expr, batches: Sequence[Mapping[str, ZSet]]) -> list[ZSe
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=by_name)
 def test_examples_of_the_documents(example: Example) -> None:
-    """By its definition and kept up to date, the answer changes as the document says."""
+    """By its definition and in a view, the answer changes as the document says."""
     batches = [{name: zset(rows) for name, rows in batch.items()} for batch in example.batches]
     expected = [zset(rows) for rows in example.changes]
     assert from_scratch(example.built, batches) == expected
@@ -104,7 +104,7 @@ def test_distinct_trace() -> None:
 
 
 def test_inspect(capsys: pytest.CaptureFixture[str]) -> None:
-    """[RZ] 2.9.6: what goes through is seen, of a stream and in a term."""
+    """[RZ] 2.9.6: `inspect` shows the rows that pass through, of a stream and in a term."""
     rows, seen = [zset({0: 1, 1: 1})], list[ZSet]()
     assert list(inspect(seen.append, rows)) == rows == seen
     assert evaluate(b.inspect(NUMBERS).term, {"S": Bag([0, 1])}) == Bag([0, 1])
@@ -144,7 +144,7 @@ def test_integrate_and_differentiate() -> None:
 
 
 def test_what_is_no_query_over_weighted_bags() -> None:
-    """A number, a term with a free variable; a bag that is none."""
+    """A number, a term with a free variable, negative weights and a wrong side of an outer join are refused."""
     with pytest.raises(UserError, match="gives a bag, not long"):
         query(b.count(NUMBERS))
     with pytest.raises(UserError, match="n is not bound"):
@@ -247,7 +247,7 @@ def test_what_is_kept_up_to_date_is_the_definition(s: list[tuple[ZSet, ZSet]], w
         "outer": b.outer_join(C, D, first, first, lone="left"),
         "closure": b.transitive_closure(b.plus(C, D)),
     }[which]
-    # What is there after each batch, as a bag; the batches are the differences.
+    # The rows after each batch, as a bag; the batches are the differences.
     present = [{"C": ZSet.of(dict(left).keys()), "D": ZSet.of(dict(right).keys())} for left, right in s]
     batches = [
         {name: now[name] - before.get(name, ZSet()) for name in now}
@@ -257,21 +257,21 @@ def test_what_is_kept_up_to_date_is_the_definition(s: list[tuple[ZSet, ZSet]], w
 
 
 def test_static_tables_do_not_change() -> None:
-    """They are given once."""
+    """A static table is given once, and joined with every batch."""
     table = b.table("T", "{int}")
     built = b.join(NUMBERS, table, lambda x: x, lambda x: x)
     assert list(maintained(built, [{"S": zset({1: 2, 3: 1})}], T=Bag([1]))) == [zset({(1, 1): 2})]
 
 
 def test_joins_are_incremental() -> None:
-    """Nothing of a view of them is computed again from a whole state."""
+    """A view of them recomputes nothing from a whole state."""
     for built in (JOINED, NAMESAKES, b.distinct(NUMBERS)):
         names = frozenset(names_of(built))
         require_incremental(planned(built.term, shrinking=names).plan)
 
 
 def test_missing_keys_have_no_partner() -> None:
-    """Their elements are alone in an outer join, and not in a join at all."""
+    """Elements with a missing key are alone in an outer join, and not in a join at all."""
     pairs = [b.stream(name, "{(string, int)}") for name in "AB"]
 
     def key(k: Expr, _v: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""Terms built in Python: the terms that come out, and what is refused."""
+"""Terms built in Python: the resulting terms, and what is refused."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ X = b.var("x", "long")
     ],
 )
 def test_built_terms(built: Expr, text: str) -> None:
-    """Each way of building gives the term that its text says, and a good one."""
+    """Each way of building gives the term with that text, and it is well-formed."""
     assert str(built) == text
     check(built.term, {"x": ty.LONG})
 
 
 def test_results_are_plain_terms() -> None:
-    """`term` is what the constructors would have made."""
+    """`term` is the term that the constructors would make."""
     assert (X + 1).term.args[1] == Lit(1, ty.INT)  # type: ignore[union-attr]
     assert b.table("R", ty.BagType(ty.INT)).term == Stream("R", ty.BagType(ty.INT), static=True)
     assert b.expr(Var("x", ty.LONG)).term == X.term
@@ -139,13 +139,13 @@ def test_results_are_plain_terms() -> None:
     ],
 )
 def test_refused(build: Callable[[], Expr], message: str) -> None:
-    """What has no type is refused where it is built."""
+    """A term that has no type is refused where it is built."""
     with pytest.raises(UserError) as caught:
         build()
     assert message in caught.value.message
 
 
 def test_a_condition_of_a_loop_does_not_capture() -> None:
-    """A variable of the condition that is called as one of the loop stays what it is."""
+    """A variable of the condition with the name of one of the loop is not captured."""
     loop = b.repeat(lambda n: n + 1, 0, while_=lambda m: m < b.var("n", "int"))
     assert repr(loop) == "repeat(λn1. n1 + 1 while n1 < n, within 10000, 0)"

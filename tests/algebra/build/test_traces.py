@@ -1,4 +1,4 @@
-"""The operators of streams as terms: they say what those over iterables do, and what they refuse."""
+"""The operators of streams as terms: they give what those over iterables give, and refuse other types."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ EPOCHS = st.integers(1, 3).flatmap(lambda n: st.lists(st.lists(weighted, min_siz
 
 
 def trace_of(stream: Sequence[ZSet]) -> Bag:
-    """What a stream has at each time, weights apart: a row for each 1 or −1 of them."""
+    """The trace of a stream, with weights split into rows of weight 1 or −1."""
     return Bag((x, t, w // abs(w)) for t, rows in enumerate(stream) for x, w in rows for _ in range(abs(w)))
 
 
 def stream_of(trace: Value, length: int) -> list[ZSet]:
-    """What a trace says is there at each time; at no other one there is anything."""
+    """The rows of a trace at each time; asserts that it has no other times."""
     assert isinstance(trace, Bag)
     assert all(0 <= row[1] < length for row in trace)
     return [ZSet.weighted((x, w) for x, t, w in trace if t == time) for time in range(length)]
@@ -47,14 +47,14 @@ OPERATORS: dict[str, tuple[Expr, Callable[[list[ZSet]], Iterable[ZSet]]]] = {
     "distinct_trace": (b.distinct_trace(TRACE), streams.incremental(streams.lift(streams.distinct))),
     "negate": (b.negate(TRACE), streams.lift(lambda rows: -rows)),
 }
-"""A term over a trace, and the operator over the stream that it is of."""
+"""A term over a trace, and the operator over the stream of the trace."""
 
 
 @few
 @given(some_streams)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_term_over_a_trace_is_the_operator_over_the_stream(name: str, s: list[ZSet]) -> None:
-    """[DBSP] §2: whatever is there at a time, or nothing; a missing element is one like the others."""
+    """[DBSP] §2: the term gives what the operator gives, also at times without rows and for missing elements."""
     built, operator = OPERATORS[name]
     found = evaluate(built.term, {"S": trace_of(s), "clock": Bag(range(len(s)))})
     assert stream_of(found, len(s)) == list(operator(s))
@@ -88,7 +88,7 @@ def test_minus_and_consolidate(s: list[tuple[ZSet, ZSet]]) -> None:
 
 
 def test_at_what_times() -> None:
-    """At those of the clock, each once, also where there is no row; a row that comes late counts from its time on."""
+    """Results are at the times of the clock, each once, also without rows; a late row counts from its time on."""
     late = {"S": Bag([("a", 0, 1), ("b", 2, 1), ("a", 1, -1), ("c", 7, 1)]), "clock": Bag([0, 1, 1, 2, 3])}
     whole = Bag([("a", 0, 1), ("b", 2, 1), ("b", 3, 1)])
     assert evaluate(b.integrate(LETTERS, CLOCK).term, late) == whole
@@ -98,7 +98,7 @@ def test_at_what_times() -> None:
 
 
 def test_they_are_incremental() -> None:
-    """Nothing of a view of them is computed again from a whole state; only a new time of an integral meets all rows."""
+    """A view of them recomputes nothing from a whole state; only a new time of an integral meets all rows."""
     for built in (
         b.delay(TRACE, CLOCK),
         b.integrate(TRACE, CLOCK),

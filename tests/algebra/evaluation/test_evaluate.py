@@ -1,4 +1,4 @@
-"""The reference evaluator: what is the same for all rows is computed once, and what is not is not taken for it."""
+"""The reference evaluator computes a term once if it is the same for all rows, and only then."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mrql.algebra.values.values import Bag, Value
 
 
 class Counted(Bag):
-    """A bag that counts how often it is walked through."""
+    """A bag that counts how often it is iterated over."""
 
     walks = 0
 

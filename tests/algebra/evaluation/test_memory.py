@@ -1,4 +1,4 @@
-"""The reference evaluator ends with an error where there is no room for what a query asks for."""
+"""The reference evaluator ends with an error if a query needs more memory than there is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEGABYTE = 2**20
 
 @pytest.fixture
 def little() -> Iterator[None]:
-    """Room for some megabytes more."""
+    """A memory limit of 20 MB above the current use."""
     limit_memory(memory_used() + 20 * MEGABYTE)
     yield
     limit_memory(0)
@@ -59,7 +59,7 @@ def test_what_is_made_and_let_go_has_room(little: None) -> None:
 
 
 def test_memory_of_a_command_is_that_of_the_reference_engine(tmp_path: Path) -> None:
-    """An option that an engine takes and does not look at promises what is not there."""
+    """The option `--memory` of a command limits the memory of the reference engine."""
     (tmp_path / "q.mrql").write_text("count(1..100000000);")
     done = CliRunner().invoke(
         main, ["run", str(tmp_path / "q.mrql"), "--engine", "reference", "--memory", "1g", "--format", "json"]

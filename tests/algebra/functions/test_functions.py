@@ -36,7 +36,7 @@ KINDS |= {Document: ty.ANY, Element: ty.XML}
 
 
 def type_of(value: Value) -> Type:
-    """The type that a test's argument has: integers are longs."""
+    """The type of an argument in a test: integers are longs."""
     if isinstance(value, tuple):
         return ty.TupleType(tuple(map(type_of, value)))
     if isinstance(value, list):
@@ -47,7 +47,7 @@ def type_of(value: Value) -> Type:
 
 
 def apply(name: str, args: Sequence[Value], types_: Sequence[Type] | None = None) -> Value:
-    """The function at the arguments, by way of its type rule."""
+    """The result of a function; its type is that of the type rule."""
     own = [type_of(arg) for arg in args] if types_ is None else types_
     if name == "element":
         own = [STRING, ty.ListType(STRING), ty.ListType(STRING), ty.ListType(ty.XML)]
@@ -270,7 +270,7 @@ def test_table_is_complete() -> None:
 
 @pytest.mark.parametrize("value", [1, "a", None, True])
 def test_trace_is_the_value(value: Value) -> None:
-    """Of any type, missing or not; it is the evaluator that prints."""
+    """`trace` returns its argument, of any type, missing or not; printing is up to the evaluator."""
     assert apply("trace", (value,)) == value
 
 
@@ -288,7 +288,7 @@ def test_substring_is_cut_to_the_string(start: int, end: int, expected: str) -> 
     [(1, 3, [1, 2, 3]), (2, 2, [2]), (3, 1, []), (-1, 0, [-1, 0]), (MAX_LONG, MAX_LONG, [MAX_LONG])],
 )
 def test_a_range_has_both_its_ends(low: int, high: int, expected: list[int]) -> None:
-    """It is empty where the second end is before the first."""
+    """A range has both its ends, and is empty if the second one is before the first."""
     assert apply("range", (low, high), (LONG, LONG)) == expected
 
 
@@ -314,7 +314,7 @@ def test_a_slice_is_cut_to_the_list(low: int, high: int, expected: list[int]) ->
 def test_what_is_not_there_is_an_error(
     name: str, args: tuple[Value, ...], types: tuple[Type, ...], message: str
 ) -> None:
-    """An element of a list, the value under a key, and a list that is too long to be one."""
+    """A place outside a list, a key without exactly one value, and a range that is too long are errors."""
     with pytest.raises(EvaluationError, match=message):
         apply(name, args, types)
 
@@ -349,7 +349,7 @@ def test_overflow_is_an_error(name: str, args: tuple[int, ...], t: Type) -> None
 @pytest.mark.parametrize("name", ["round", "floor", "ceil"])
 @pytest.mark.parametrize("x", [NAN, INF, -INF, 1e19])
 def test_rounding_out_of_range_is_an_error(name: str, x: float) -> None:
-    """What no long stands for is not rounded to one."""
+    """A number outside the range of longs is not rounded to a long."""
     with pytest.raises(EvaluationError):
         apply(name, (x,))
 
@@ -390,7 +390,7 @@ def test_nulls_give_null(name: str) -> None:
 @pytest.mark.parametrize("name", ["=", "<>", "<", "<=", ">", ">="])
 @pytest.mark.parametrize(("a", "b"), [(1, None), (None, 1), (None, None)])
 def test_comparisons_with_null_are_false(name: str, a: Value, b: Value) -> None:
-    """Also `<>`, and also where a part of a tuple is missing."""
+    """Comparisons with null are false, also `<>`, and also if a part of a tuple is missing."""
     pair = parse_type("(long, long)")
     assert apply(name, (a, b), (LONG, LONG)) is False
     assert apply(name, ((a, 2), (b, 2)), (pair, pair)) is False
@@ -410,7 +410,7 @@ def test_comparisons_with_null_are_false(name: str, a: Value, b: Value) -> None:
     ],
 )
 def test_three_valued_logic(name: str, a: Value, b: Value, expected: Value) -> None:
-    """What one side decides does not need the other."""
+    """If one side decides the result, the other one may be missing."""
     assert apply(name, (a, b), (BOOL, BOOL)) is expected
 
 
@@ -473,7 +473,7 @@ def test_three_valued_logic(name: str, a: Value, b: Value, expected: Value) -> N
     ],
 )
 def test_type_rules(name: str, types_: str, result: str | None) -> None:
-    """What each function takes and gives; the number of arguments is part of it."""
+    """The result type of each function for the number and types of its arguments."""
     args = parse_type(types_)
     assert isinstance(args, ty.TupleType)
     assert FUNCTIONS[name].type_rule(args.items) == (None if result is None else parse_type(result))
@@ -552,7 +552,7 @@ def test_convert(value: Value, t: Type, expected: Value) -> None:
     ],
 )
 def test_convert_refuses(value: Value, t: Type) -> None:
-    """What is no value of a type is an error, not a null."""
+    """A value that does not convert to a type is an error, not a null."""
     with pytest.raises(EvaluationError):
         convert(value, t)
 
@@ -590,12 +590,12 @@ def test_show_atom(value: Value, text: str) -> None:
 
 @given(st.floats())
 def test_shown_doubles_read_back(x: float) -> None:
-    """A double that was cast to a string and back is the same."""
+    """A double that is cast to a string and back is the same."""
     assert same(convert(show_atom(x), DOUBLE), x)
 
 
 def test_no_function_tells_the_zeros_apart() -> None:
-    """−0.0 equals 0.0: what is computed of the one equals what is computed of the other, whatever the function."""
+    """−0.0 equals 0.0, and every function gives equal results for the two."""
     compared = set()
     functions = [f for f in fn.FUNCTIONS.values() if f not in (*xml.DOCUMENTS, fn.ONLY, fn.TRACE)]
     for call in calls(2026, 60, functions):
@@ -617,7 +617,7 @@ def test_zeros_have_one_text() -> None:
 
 
 def test_texts_of_doubles_and_floats() -> None:
-    """The shortest that reads back, of one digit behind the point at least, and of these the nearest."""
+    """The text is the shortest one that reads back, with at least one digit after the point; of these, the nearest."""
     doubles = {1e23: "1.0E23", 2e23: "2.0E23", 8.41e21: "8.41E21", 0.002: "0.002", 5e-324: "4.9E-324"}
     doubles |= {1e-322: "9.9E-323", 9.5e-322: "9.5E-322", -0.0: "0.0", 1e7: "1.0E7"}
     assert {x: convert(x, STRING) for x in doubles} == doubles
@@ -634,7 +634,7 @@ def test_texts_of_doubles_and_floats() -> None:
 
 @given(st.floats(-9e18, 9e18) | st.integers(-(2**54), 2**54).map(lambda n: n / 2))
 def test_rounding_is_exact(x: float) -> None:
-    """As of the fraction that a double is: no sum on the way has to have a double."""
+    """A double is rounded as an exact fraction, without rounding in between."""
     exact = Fraction(x)
     assert apply("round", (x,)) == math.floor(exact + Fraction(1, 2))
     assert (apply("floor", (x,)), apply("ceil", (x,))) == (math.floor(exact), math.ceil(exact))

@@ -1,4 +1,4 @@
-"""Which regular expressions are refused: what Java and Python read in different ways, and what may take too long."""
+"""Which regular expressions are refused: those that Java and Python read differently, or that may take too long."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_what_is_wrong_or_takes_long_is_refused_at_once(pattern: str) -> None:
 
 
 def test_accepted_ones_end_soon() -> None:
-    """Texts that fit almost, with generated expressions: none takes long."""
+    """Accepted and generated expressions do not take long over texts that almost match."""
     began = time.process_time()
     for pattern in [*ALIKE, *expressions(7, 400)]:
         compiled = re.compile(pattern, re.ASCII)

@@ -23,7 +23,7 @@ def value(function: Function, items: list[Value]) -> Value:
 
 
 def squares(numbers: list[float]) -> Fraction:
-    """The sum of the squares of what they differ from their mean by."""
+    """The sum of the squared deviations from the mean."""
     exact = list(map(Fraction, numbers))
     mean = sum(exact, Fraction()) / len(exact)
     return sum(((x - mean) ** 2 for x in exact), Fraction())
@@ -38,7 +38,7 @@ def as_double(number: Fraction) -> float:
 
 @pytest.mark.parametrize("numbers", FINITE.values(), ids=FINITE)
 def test_variances(numbers: list[float]) -> None:
-    """They are those of the definition, rounded once."""
+    """Variances are those of the definition, rounded once."""
     n = len(numbers)
     expected = as_double(squares(numbers) / (n - 1)) if n > 1 else None
     assert value(fn.VARIANCE, numbers) == expected
@@ -47,7 +47,7 @@ def test_variances(numbers: list[float]) -> None:
 
 @pytest.mark.parametrize("numbers", FINITE.values(), ids=FINITE)
 def test_deviations(numbers: list[float]) -> None:
-    """Their squares are the variances, also where those are no doubles."""
+    """The squares of the deviations are the variances, even if these are outside the range of doubles."""
     for function, taken in ((fn.STDDEV, 1), (fn.STDDEV_POP, 0)):
         if len(numbers) > taken:
             found = value(function, numbers)
@@ -59,13 +59,13 @@ def test_deviations(numbers: list[float]) -> None:
 
 @pytest.mark.parametrize("name", ["an infinity", "infinities alone", "no number"])
 def test_no_numbers(name: str) -> None:
-    """Of what is not finite there is no spread."""
+    """The variance and the deviation are NaN if a number is not finite."""
     found = [value(f, HARD[name]) for f in (fn.VARIANCE, fn.STDDEV_POP)]
     assert all(map(math.isnan, found))
 
 
 def test_correlations() -> None:
-    """They are those of Python's module, at numbers that are easy for it."""
+    """Covariances and correlations are those of Python's `statistics`, for numbers that are easy for it."""
     xs, ys = [1.0, 2.0, 4.0, 7.0], [3.0, -1.0, 5.0, 5.5]
     pairs: list[Value] = list(zip(xs, ys, strict=True))
     assert value(fn.COVAR, pairs) == statistics.covariance(xs, ys)
@@ -75,7 +75,7 @@ def test_correlations() -> None:
 
 
 def test_percentiles_between() -> None:
-    """Where two numbers are alike there is nothing between them."""
+    """A percentile between two equal numbers is that number."""
     percentile = fn.PERCENTILE.versions[0].apply
     assert percentile(Bag([0.1, 0.1, 0.3]), 0.3) == 0.1
     assert percentile(Bag([math.inf, -math.inf]), 0.0) == -math.inf

@@ -20,7 +20,7 @@ SIGN = st.sampled_from([".", "-", "/", " ", "''", "'T'", "'it''s'", "年", "\\",
 
 @given(st.permutations(list(AT)), st.lists(SIGN, min_size=7, max_size=7), st.datetimes(min_value=datetime(1000, 1, 1)))
 def test_what_is_written_by_a_pattern_is_read_by_it(fields: list[str], signs: list[str], at: datetime) -> None:
-    """In any order, with anything between the fields."""
+    """A text written by a pattern is read by it, with fields in any order and anything between them."""
     written = "".join(
         at.strftime(AT[field]) + {"''": "'", "'T'": "T", "'it''s'": "it's"}.get(sign, sign)
         for field, sign in zip(fields, signs, strict=True)
@@ -35,7 +35,7 @@ MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 @given(st.datetimes(min_value=datetime(1000, 1, 1)), st.booleans(), st.sampled_from([str.lower, str.upper, str.title]))
 def test_one_digit_or_two_and_names_of_months(at: datetime, zeros: bool, letters: Callable[[str], str]) -> None:
-    """Where one digit may stand there may be two, and names of months are written in any letters."""
+    """A number of one digit may have two, and names of months may have lower- and upper-case letters."""
     day, month, hour = (f"{n:02d}" if zeros else str(n) for n in (at.day, at.month, at.hour))
     expected = at.strftime("%Y-%m-%d %H:%M:00")
     numbers = field_pattern("d.M.yyyy H:mm", ty.TIMESTAMP)
@@ -48,7 +48,7 @@ def test_one_digit_or_two_and_names_of_months(at: datetime, zeros: bool, letters
 
 @pytest.mark.parametrize("text", ["Mai", "September", "Sept", "1", "", "J\u0430n", "\u017fep"])
 def test_what_is_no_name_of_a_month(text: str) -> None:
-    """Names are those of three letters, in English."""
+    """Only English names of three letters are read as months."""
     assert field_pattern("d MMM yyyy", ty.DATE).canonical(f"1 {text} 2024") is None
     with pytest.raises(EvaluationError):
         read(f"1 {text} 2024", "d MMM yyyy")
@@ -56,12 +56,12 @@ def test_what_is_no_name_of_a_month(text: str) -> None:
 
 @given(st.lists(st.sampled_from(["'", "y", "d", "[", ".", "]", "é", *READ]), max_size=12).map("".join))
 def test_any_text_is_a_pattern_or_not(text: str) -> None:
-    """What is none is refused, and nothing else happens."""
+    """A text that is no pattern is refused with a ValueError, and no other error is raised."""
     with suppress(ValueError):
         assert field_pattern(text, ty.TIMESTAMP).canonical(text) is None
 
 
 @pytest.mark.parametrize("text", ["2024-01-31", "31.1.2024", "٣1.01.2024", "31.01.0000", "31.01.2024\n", "31x01.2024"])
 def test_what_does_not_fit(text: str) -> None:
-    """A sign more or less, digits of other scripts, a year that there is not."""
+    """Texts with other signs or numbers of digits, digits of other scripts, or the year 0 are not read."""
     assert field_pattern("dd.MM.yyyy", ty.DATE).canonical(text) is None

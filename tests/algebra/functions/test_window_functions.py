@@ -1,5 +1,5 @@
-"""Window functions over ordered groups take `n log n` steps. These are counted, as lines of Python and functions that
-are gone through: a time would depend on what else the machine does."""
+"""Window functions over ordered groups take `n log n` steps. These are counted as lines of Python that are
+executed and functions that are called: a time would depend on the load of the machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FUNCTIONS = {
     "running_avg": f"running_avg(select (y, y.w) {BY_V})",
 }
 KEYS = {"other keys": 7919, "few keys": 5, "one key": 1}
-"""How many keys the rows are ordered by, at most."""
+"""The number of distinct keys that the rows are ordered by, at most."""
 
 FEW, MANY = 50, 200
 EACH_FOR_ALL = "select (a.v, count(select b from b in x where b.v <= a.v)) from a in x"
@@ -45,7 +45,7 @@ def rows(size: int, keys: int) -> Bag:
 
 
 def steps(run: Callable[[], object]) -> int:
-    """How many lines are executed, and functions called, while something runs."""
+    """The number of lines that are executed and functions that are called while something runs."""
     count = 0
 
     def trace(frame: FrameType, event: str, arg: Any) -> Any:
@@ -63,7 +63,7 @@ def steps(run: Callable[[], object]) -> int:
 
 
 def growth(run: Callable[[int], Callable[[], object]]) -> float:
-    """How many times the steps for many rows are those for few, beside how many times `n log n` is."""
+    """The ratio of the steps for many rows to those for few, divided by the ratio of `n log n`."""
     few, many = (steps(run(size)) for size in (FEW, MANY))
     return many / few / (MANY * log2(MANY) / (FEW * log2(FEW)))
 
@@ -90,7 +90,7 @@ def test_a_window_function_takes_n_log_n_steps(name: str, keys: str) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_so_does_a_view(name: str) -> None:
-    """The group is computed anew in a batch."""
+    """A view, which recomputes the group in a batch, takes `n log n` steps, too."""
     plan = planned(compiled(FUNCTIONS[name]).term).plan
 
     def of_size(size: int) -> Callable[[], object]:

@@ -233,14 +233,14 @@ def test_terms_know_their_place() -> None:
 
 
 def test_variables_stand_before_streams() -> None:
-    """A free variable that is called like a stream keeps the plain name, and the stream says that it is one."""
+    """A free variable with the name of a stream keeps the plain name, and the stream is marked as one."""
     term = Tup((Var("S", ty.LONG), STREAMS["S"]))
     assert show(term) == "(S, stream S)"
     assert parse("(S, stream S)", STREAMS, {"S": ty.LONG}) == term
 
 
 def test_static_sources_come_from_the_caller() -> None:
-    """Whether a source is static is not in the text: the reader is handed the source."""
+    """Whether a source is static is not in the text: the reader is given the source."""
     static = Stream("R", ty.BagType(ty.LONG), static=True)
     assert parse("R", {"R": static}) == static
     assert parse("R", {"R": ty.BagType(ty.LONG)}) == Stream("R", ty.BagType(ty.LONG))
@@ -267,7 +267,7 @@ def test_any_name_reads_back(name: str) -> None:
 
 @given(st.floats(), st.sampled_from([ty.DOUBLE, ty.FLOAT]))
 def test_floating_point_literals_read_back(x: float, t: ty.Type) -> None:
-    """Every double and every float is written so that it comes back, with its sign."""
+    """Every double and every float reads back, with its sign."""
     value = fn.to_single(x) if t == ty.FLOAT else x
     found = parse(show(Lit(value, t)))
     assert found == Lit(value, t)
@@ -277,7 +277,7 @@ def test_floating_point_literals_read_back(x: float, t: ty.Type) -> None:
 
 @given(st.text())
 def test_strings_read_back(text: str) -> None:
-    """Every string is written on one line and comes back."""
+    """Every string is written on one line and reads back."""
     shown = show(Lit(text, ty.STRING))
     assert len(shown.splitlines()) == 1
     assert parse(shown) == Lit(text, ty.STRING)
@@ -290,7 +290,7 @@ def test_literals_of_different_types_differ() -> None:
 
 
 def test_pretty_breaks_what_does_not_fit() -> None:
-    """The layout of a longer term: brackets open on the line of their operator, chains have an operator a line."""
+    """The layout of a longer term: brackets open on the line of their operator, chains have one operator per line."""
     term = again(
         "cMap(λx. cMap(λy. if x.A = y.A then {(x.B, y.B, x.A + y.A + 12345678910L * 7L)} "
         "else {}:{(string, string, long)}, S), S)"
@@ -336,14 +336,14 @@ def test_ill_formed_terms_can_be_shown() -> None:
 
 
 def test_patterns() -> None:
-    """A pattern's types are written where they are not what it meets."""
+    """The types of a pattern are written unless they are known to be those of the value that it meets."""
     pattern = PTuple((PVar("a", ty.LONG), PTuple((PAny(ty.INT),))))
     assert show_pattern(pattern, pattern.type) == "(a, (_,))"
     assert show_pattern(pattern) == "(a: long, (_: int,))"
 
 
 def test_a_long_pattern_is_broken() -> None:
-    """As many variables to a line as fit, so that no line is wider than what is asked for."""
+    """A line of a broken pattern has as many variables as fit into the width."""
     streams = {"S": parse_type("{(long, long, (long, long), long, long)}")}
     term = parse("cMap(λ(one, two, (three, four), five, six). {one}, S)", streams)
     shown = pretty(term, width=20)

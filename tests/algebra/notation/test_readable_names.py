@@ -40,7 +40,7 @@ def test_only_bound_names_change(term: Term, keep: frozenset[str]) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_the_value_is_the_same(data: st.DataObject) -> None:
-    """What alpha-equality promises, seen by the evaluator."""
+    """A tidy term has the same value, as alpha-equality promises."""
     term = data.draw(typed_terms(STREAMS, VARIABLES, depth=3))
     sources, env = data.draw(contents()), data.draw(environments(VARIABLES))
     expected = value_of(term, sources, env)
@@ -83,7 +83,7 @@ def test_a_tidy_term_reads_back(term: Term) -> None:
 
 
 CASES = (
-    # Numbers go, where nothing else has the name.
+    # Numbers are dropped if nothing else has the name.
     ("cMap(λx4. {x4}, N)", "cMap(λx. {x}, N)"),
     ("cMap(λx4. cMap(λx7. {x4 + x7}, N), N)", "cMap(λx. cMap(λx1. {x + x1}, N), N)"),
     # A name of a sibling is free again.
@@ -112,20 +112,20 @@ CASES = (
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
 def test_names(text: str, expected: str) -> None:
-    """The names that are given, and that they are given once."""
+    """The names that are given; tidying a term again changes nothing."""
     assert tidied(text) == expected
     assert tidied(expected) == expected
 
 
 def test_the_author_s_names_are_kept() -> None:
-    """A number may have been written by a person."""
+    """A number in a name is kept if the author has written it."""
     text = "cMap(λp1. cMap(λp2. {p1 + p2}, N), N)"
     assert tidied(text, "p1", "p2") == text
     assert tidied(text) == "cMap(λp. cMap(λp1. {p + p1}, N), N)"
 
 
 def test_a_variable_shadows_a_group() -> None:
-    """What is known of a group does not hold for another variable of its name."""
+    """What is known of a group does not hold for another variable of the same name."""
     inner = "cMap(λs. cMap(λx1. {x1}, {s}), N)"
     text = f"cMap(λ(k, s). {inner}, groupBy(cMap(λp. {{(p.B, p.A)}}, S)))"
     assert "λx. {x}" in tidied(text)

@@ -20,7 +20,7 @@ def test_type_reads_back(t: ty.Type) -> None:
 
 
 def test_what_records_leave_out_reads_back() -> None:
-    """At any depth, whatever it is called; it is shown where that is asked for alone."""
+    """Fields that a record leaves out read back at any depth, with any name; they are shown only on request."""
     inner = ty.RecordType((("a b", ty.INT),), left_out=(('b"', "[binary]"), ("c;>", "a: b, <c>")))
     row = ty.RecordType((("x", ty.ListType(inner)), ("y", ty.LONG)), left_out=(("é", "interval"),))
     assert ";" not in show_type(row)

@@ -152,7 +152,7 @@ def test_free_variables_are_declared() -> None:
 
 
 def test_what_was_right_with_other_variables_may_be_wrong() -> None:
-    """Terms that are right are remembered, with what they were looked at with."""
+    """Terms that are well-formed are remembered together with the variables that they were checked with."""
     term = Prim(fn.PLUS, (Var("x", ty.LONG), Lit(1, ty.LONG)))
     assert first_fault(term, {"x": ty.LONG}) is None
     assert first_fault(term, {"x": ty.STRING}) is not None
@@ -239,7 +239,7 @@ def test_casts_to(value: str, target: str, casts: bool) -> None:
     ],
 )
 def test_in_carrier(t: str, m: mo.Monoid, inside: bool) -> None:
-    """What a monoid combines as it is: sums are of longs and doubles."""
+    """The types whose values a monoid combines as they are: those of sums are long and double."""
     assert in_carrier(parse_type(t), m) is inside
 
 

@@ -1,4 +1,4 @@
-"""Documents of JSON, taken apart."""
+"""JSON documents, taken apart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_document(value: object, indent: int | None) -> None:
 
 @given(st.text('[]{}:,1" ', max_size=8))
 def test_what_is_a_document(text: str) -> None:
-    """What is an array or an object, and nothing else but blanks."""
+    """A document is an array or an object among blanks, or blanks alone; other texts are refused."""
     try:
         is_one = isinstance(json.loads(text), list | dict) if text.strip() else True
     except ValueError:
@@ -42,7 +42,7 @@ def test_what_is_a_document(text: str) -> None:
 
 @pytest.mark.parametrize(("levels", "is_read"), [(999, True), (1000, False), (100_000, False)])
 def test_what_is_nested(levels: int, is_read: bool) -> None:
-    """An array counts as one level of what is in it."""
+    """A document may have 999 levels of arrays or objects."""
     for text in ("[" * levels + "]" * levels, '{"a":' * levels + "1" + "}" * levels):
         if is_read:
             elements(text)

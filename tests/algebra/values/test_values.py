@@ -70,7 +70,7 @@ def test_order_is_total(triple: tuple[Value, Value, Value]) -> None:
 
 @given(any_value)
 def test_equal_values_have_equal_hashes(value: Value) -> None:
-    """The key of a value can be the key of a dictionary."""
+    """The canonical form of a value can be the key of a dictionary."""
     assert {canonical(value): 1}[canonical(value)] == 1
     assert same(value, value)
 
@@ -126,7 +126,7 @@ def test_same(a: Value, b: Value, equal: bool) -> None:
     ],
 )
 def test_has_null(value: Value, missing: bool) -> None:
-    """A tuple or record with a missing part joins with nothing; what a collection holds is its own affair."""
+    """A tuple or record with a missing part joins with nothing; elements of collections do not matter."""
     assert has_null(value) is missing
 
 
@@ -186,6 +186,6 @@ def test_record_is_a_mapping() -> None:
 
 
 def test_other_python_values_are_refused() -> None:
-    """A dictionary or a set is no value of the language."""
+    """A dictionary is not a value of the language."""
     with pytest.raises(TypeError, match="not a value of the language"):
         canonical({"A": 1})

@@ -1,4 +1,4 @@
-"""Aggregations whose elements may leave their range, by what is kept of them for groups that nobody may ask for."""
+"""Aggregations whose elements may leave their range, and what is kept of them for groups that are not asked for."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NUMBERS = st.sampled_from([None, 0, 1, 2, -1, 2**62, 2**63 - 1, -(2**63)])
 
 
 def found(term: Term, rows: Bag) -> Value:
-    """The value, or that there is none."""
+    """The value, or "an overflow" if there is none."""
     try:
         return evaluate(term, {"s": rows})
     except UserError:
@@ -78,7 +78,7 @@ def test_other_aggregations_are_not_attempted(text: str) -> None:
 
 
 def test_a_sum_of_sums_is_kept() -> None:
-    """That it leaves its range in a group that nobody asks for is not worth to keep its values."""
+    """A sum of sums is kept as a sum, though it may overflow for a group that is not asked for."""
     term = parse("reduce(+, cMap(λx. {reduce(+, x)}, s))", {"s": ty.BagType(ty.BagType(ty.LONG))})
     assert not computes_out_of_range(term)
 

@@ -1,7 +1,7 @@
-"""Where the paper is not exact: its own rule, applied to an example, and what comes of it, beside what we do.
+"""Where the paper is not exact: the result of its own rule for an example, beside ours.
 
-In each test the paper's answer is worked out with the paper's rule, over a homomorphism that is written down here, and
-differs from the answer over all data, or costs what it should not; ours is that answer.
+In each test the answer by the paper's rule, over a homomorphism written down here, differs from the answer over all
+data, or costs more than it should; our answer is the one over all data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def query_of(text: str) -> Term:
 
 
 def view_of(text: str) -> ReferenceView:
-    """A view of streams that may take rows away."""
+    """A view of streams that may lose rows."""
     return ReferenceView(planned(query_of(text), shrinking=frozenset("STX")).plan)
 
 
@@ -45,7 +45,7 @@ def gone(*rows: Value) -> ZSet:
 
 
 def test_partners_in_different_batches() -> None:
-    """[MRQL] Theorem 1 merges `h(S1, S2) ⊗ h(ΔS1, ΔS2)`: a row whose partner comes another day never meets it."""
+    """[MRQL] Theorem 1 merges `h(S1, S2) ⊗ h(ΔS1, ΔS2)`: a row never meets a partner in another batch."""
     text = "sum(select y#1 from x in S, y in T where x#1 = y#0)"
     first = {"S": Bag([(1, 7)]), "T": Bag()}
     second = {"S": Bag(), "T": Bag([(7, 5)])}
@@ -57,7 +57,7 @@ def test_partners_in_different_batches() -> None:
 
 
 def test_partners_of_both_sides_in_one_batch() -> None:
-    """Nor does it help to merge `h(ΔS1, S2)` and `h(S1, ΔS2)`: rows that come together are met once, old ones too."""
+    """Merging `h(ΔS1, S2)` and `h(S1, ΔS2)` does not help: rows of one batch must meet each other, and the old rows."""
     text = "sum(select y#1 from x in S, y in T where x#1 = y#0)"
     batches = [{"S": come((1, 7)), "T": come((7, 5))}, {"S": come((2, 7)), "T": come((7, 3))}]
     whole = {"S": Bag([(1, 7), (2, 7)]), "T": Bag([(7, 5), (7, 3)])}
@@ -65,12 +65,12 @@ def test_partners_of_both_sides_in_one_batch() -> None:
 
 
 def diminished(stored: dict[Value, int], taken: dict[Value, int]) -> dict[Value, int]:
-    """[MRQL] Def. 6 for `⇑+`: a key whose value is taken away wholly, `a = b`, is gone."""
+    """[MRQL] Def. 6 for `⇑+`: a key whose whole value is subtracted, `a = b`, is gone."""
     return {key: value - taken.get(key, 0) for key, value in stored.items() if key not in taken or value != taken[key]}
 
 
 def test_keys_that_vanish() -> None:
-    """A key is gone when its rows are, not when what they add up to is taken away: that may be all of the sum."""
+    """A key is gone when its rows are, not when the deleted rows add up to the whole sum."""
     text = "select (k, sum(v)) from (k, v) in S group by k"
     papers = diminished({1: 5}, {1: 5})
     exact = evaluate(query_of(text), {"S": Bag([(1, 0)])})
@@ -80,14 +80,14 @@ def test_keys_that_vanish() -> None:
 
 
 def test_keys_that_stay_without_rows() -> None:
-    """And one without rows is gone though nothing of its sum is left over to say so."""
+    """A key without rows is gone, even if the deleted rows add up to 0 and so leave its sum unchanged."""
     text = "select (k, sum(v)) from (k, v) in S group by k"
     assert diminished({1: 0}, {}) == {1: 0}
     assert applied(view_of(text), {"S": come((1, 5), (1, -5))}, {"S": gone((1, 5), (1, -5))}) == Bag()
 
 
 def test_a_minimum_that_is_deleted() -> None:
-    """`min` has no inverse: no function of the stored minimum and the deleted one tells what the minimum is then."""
+    """`min` has no inverse: the new minimum is no function of the stored minimum and the deleted value."""
     text = "select (k, min(v)) from (k, v) in S group by k"
     rows = [(1, 3), (1, 4)], [(1, 3), (1, 9)]
     stored = [min(v for _, v in of) for of in rows]
@@ -98,7 +98,7 @@ def test_a_minimum_that_is_deleted() -> None:
 
 
 def test_all_and_some_that_are_deleted() -> None:
-    """Nor has `and`, nor `or`."""
+    """`and` and `or` have no inverse either."""
     for word, first, second in (("all", False, True), ("some", True, False)):
         text = f"{word}(select v > 0 from (k, v) in S)"
         witness = (1, 1) if first else (1, 0)
@@ -110,7 +110,7 @@ GROUPS_OF_AVERAGES = "select (a, count(k)) from (k, a) in (select (k, avg(v)) fr
 
 
 def test_what_does_not_merge_in_the_middle() -> None:
-    """[MRQL] §9 leaves the outer group-by to the answer function, which reads all groups in each batch."""
+    """[MRQL] §9 leaves the outer group-by to the answer function, which reads all groups in each batch; we do not."""
     plan: Plan = view_of(GROUPS_OF_AVERAGES).plan
     assert [stage.shape for stage in plan.stages] == [Shape.KEYED, Shape.KEYED]
     view = ReferenceView(plan)
@@ -125,7 +125,7 @@ def test_what_does_not_merge_in_the_middle() -> None:
 
 
 def test_lineage_that_only_the_answer_drops() -> None:
-    """[MRQL] §8 annotates each value with every key that led to it, and stores it so; the answer needs the last one."""
+    """[MRQL] §8 stores each value with every key that led to it; the answer needs, and we keep, only the last one."""
     text = "select (a, sum(d)) from (a, b) in S, (c, d) in T where b = c group by a"
     (stage,) = view_of(text).plan.stages
     view = view_of(text)
@@ -137,13 +137,13 @@ def test_lineage_that_only_the_answer_drops() -> None:
 
 
 def test_the_same_row_twice() -> None:
-    """A bag holds equal rows: what is taken away once is there the other time."""
+    """A bag may hold equal rows: of two, one is left when the other is deleted."""
     text = "select x from x in S"
     assert applied(view_of(text), {"S": come((1, 2), (1, 2))}, {"S": gone((1, 2))}) == Bag([(1, 2)])
 
 
 def test_two_answers_over_the_same_groups() -> None:
-    """Parts that store the same by key are one state, whatever is made of it ([MRQL] §9 has a state for each)."""
+    """Parts that store the same values by key share one state, whatever reads it ([MRQL] §9 has a state for each)."""
     text = """
         (select (k, count(x)) from (k, x) in S group by k) union (select (k, -1 * count(x)) from (k, x) in S group by k)
     """
@@ -154,7 +154,7 @@ def test_two_answers_over_the_same_groups() -> None:
 
 
 def test_groups_that_are_stored_differently() -> None:
-    """What has the same groups but stores something else of them has a state of its own."""
+    """Parts with the same groups that store different values of them have a state each."""
     text = "(select (k, sum(x)) from (k, x) in S group by k) union (select (k, sum(x + 1)) from (k, x) in S group by k)"
     assert len(planned(query_of(text), shrinking=frozenset("STX")).plan.stages) == 2
     assert applied(view_of(text), {"S": come((1, 7), (1, 8))}) == Bag([(1, 15), (1, 17)])

@@ -1,4 +1,4 @@
-"""Queries with the rarer constructs: however the data arrives, the answer is that over what is there."""
+"""Queries with the rarer constructs: however the data arrives, the answer is that over the current rows."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def test_any_split_into_batches(text: str, data: st.DataObject) -> None:
 @cases(40)
 @given(construct_queries(), st.data())
 def test_deletions(text: str, data: st.DataObject) -> None:
-    """A deletion takes back what the row brought."""
+    """A deletion undoes the insertion of the row."""
     assert_incremental(text, data.draw(histories(text, deletions=True)), deletions=True)

@@ -1,4 +1,4 @@
-"""`docs/incremental.md`: its table says what happens, and each query in it follows insertions and deletions exactly."""
+"""`docs/incremental.md`: its table agrees with the plans, and its queries follow insertions and deletions exactly."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ each_construct = pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda con
 
 
 def test_the_table_is_up_to_date() -> None:
-    """The document says what the plans are."""
+    """The table of the document is the one generated from the plans."""
     text = DOCUMENT.read_text(encoding="utf-8")
     assert text == document(text), "python -m tests.regenerate"
 
 
 def test_each_aggregation_is_in_the_table() -> None:
-    """And each function of an order."""
+    """Each aggregation, function over a collection and window function is in a query of the table."""
     queries = " ".join(construct.query for construct in CONSTRUCTS)
     for name in (*AGGREGATIONS, *DERIVED, *WINDOWS):
         assert re.search(rf"\b{name}\b", queries), name
@@ -65,12 +65,12 @@ def test_each_aggregation_is_in_the_table() -> None:
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_construct_follows_its_streams(construct: Construct, data: st.DataObject) -> None:
-    """Over ten histories; in `make soak` over more."""
+    """The answer to each construct is exact over ten histories; `make soak` takes more."""
     assert_construct_follows(construct, data)
 
 
 def assert_construct_follows(construct: Construct, data: st.DataObject) -> None:
-    """After each batch the answer is that of a single evaluation over what is left."""
+    """After each batch the answer is that of a single evaluation over the current rows."""
     query = mrql.compile(construct.query, **STREAMS).term
     plan = plan_of(construct)
     view = ReferenceView(plan)

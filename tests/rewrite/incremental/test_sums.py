@@ -1,4 +1,4 @@
-"""What is promised of sums: the answer is that of the query as it is written, on every value."""
+"""The guarantee for sums: the answer is that of the query as written, for all values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OVERFLOW = "integer overflow"
 
 @attrs.frozen
 class Case:
-    """A query over two streams, batches, and what it is after each."""
+    """A query over two streams, batches, and the expected answer after each."""
 
     name: str
     query: str
@@ -291,7 +291,7 @@ CASES = (
 
 
 def is_as(found: Value, expected: Value) -> bool:
-    """Equality; sums of doubles may be rounded."""
+    """Equality, but sums of doubles may be rounded."""
     if isinstance(expected, Bag):
         return (
             isinstance(found, Bag) and len(found) == len(expected) and all(map(is_as, sorted(found), sorted(expected)))
@@ -309,7 +309,7 @@ def is_as(found: Value, expected: Value) -> bool:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_answer_is_that_of_the_query(case: Case) -> None:
-    """In the reference engine, after each batch, and by a single evaluation."""
+    """After each batch, the reference engine and a single evaluation give the expected answer."""
     query = mrql.compile(case.query, S=case.types[0], T=case.types[1])
     streams = [*query.trace().plan.streams]
     view = ReferenceView(planned(query.term, shrinking=frozenset(streams)).plan)
@@ -368,7 +368,7 @@ SIZES = "sum(if is_nan(1.0 * {0}) then 0.0 else abs(1.0 * {0}))"
 
 @st.composite
 def sums(draw: st.DrawFn) -> tuple[str, tuple[str, ...], str]:
-    """A source, numbers over it that are added up, and the key: none, that of a join, or another column."""
+    """A source, the numbers over it to add up, and the group key: none, the key of the join, or another column."""
     source = draw(st.sampled_from([*SOURCES]))
     return (
         source,
@@ -384,9 +384,9 @@ def queries(source: str, numbers: Sequence[str], key: str, monoid: str = "sum({}
 
 
 def assert_kept(found: Value, expected: Value, sizes: Value) -> None:
-    """The promise: longs are exact; doubles within 1e-9 of the sizes of what is added up, or as special as they are."""
+    """The guarantee: longs are exact; doubles are within 1e-9 of the summed sizes, or the same infinity or NaN."""
     if isinstance(expected, str):
-        # Where an addend leaves its range, the sum may be a number all the same.
+        # If an addend overflows, the view may have a number all the same.
         assert OVERFLOW in expected
         assert not isinstance(found, str) or OVERFLOW in found
         return
@@ -403,7 +403,7 @@ def assert_kept(found: Value, expected: Value, sizes: Value) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn=sums(), data=st.data())
 def test_generated_sums_keep_the_promise(drawn: tuple[str, tuple[str, ...], str], data: st.DataObject) -> None:
-    """Over one, two and three streams, with deletions, of all kinds of numbers."""
+    """The guarantee holds over one, two and three streams, with deletions, for all kinds of numbers."""
     source, numbers, key = drawn
     term = mrql.compile(queries(source, numbers, key), **TYPES).term
     sized = mrql.compile(queries(source, numbers, key, SIZES), **TYPES).term
@@ -427,7 +427,7 @@ def test_generated_sums_keep_the_promise(drawn: tuple[str, tuple[str, ...], str]
     ],
 )
 def test_a_product_that_is_too_large_is_an_error_where_it_is_read(text: str, answers: Sequence[Value]) -> None:
-    """And a 0 makes it 0, whenever it comes."""
+    """A product that overflows is an error only where it is read; a 0 in any batch makes it 0."""
     term = parse(text, {"S": "{(long, long)}"})
     view = ReferenceView(planned(term).plan)
     rows: list[Value] = []

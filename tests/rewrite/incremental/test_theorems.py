@@ -1,8 +1,8 @@
 """The theorems that incremental evaluation rests on, for generated queries, data and batches.
 
 The oracle is the reference evaluator over all the data that has arrived. [MRQL] Theorem 1: the homomorphism of a stage
-merges, stream by stream; Theorem 2: the answer over the state is the query. What follows from them is tested by itself:
-any sequence of batches, with deletions, leads to the answer that a single evaluation gives.
+merges, stream by stream; Theorem 2: the answer over the state is the query. Their consequence is tested by itself: any
+sequence of batches, with deletions, leads to the answer that a single evaluation gives.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from tests.support.wild import KINDS, Oracle, bags, begun, follow, overflows_wit
 
 
 def cases(n: int) -> settings:
-    """So many cases. The generated queries are large on purpose, and some take long."""
+    """Settings for n cases, without a deadline: the generated queries are large on purpose, and some take long."""
     return settings(max_examples=n, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -82,7 +82,7 @@ def plan_of(text: str) -> Plan:
 
 
 def rows_of(plan: Plan, label: str) -> st.SearchStrategy[Value]:
-    """Rows of a stream, or of one that is derived."""
+    """Rows of a stream, or of a derived stream."""
     for derived in plan.derived:
         if derived.name == stream_of(label):
             return made(element_type(derived.term))
@@ -90,10 +90,10 @@ def rows_of(plan: Plan, label: str) -> st.SearchStrategy[Value]:
 
 
 def made(t: Type) -> st.SearchStrategy[Value]:
-    """Values that a query has made: tuples and records are there, only what is in them may be missing.
+    """Values as a query makes them: tuples and records are not missing, only their parts may be.
 
-    Two keys of a group are one tuple, which a rewrite may take apart and put together again. Of a missing one, which no
-    query makes, that would be another key.
+    Two keys of a group are one tuple, which a rewrite may take apart and rebuild. A missing tuple, which no query
+    makes, would become another key by that.
     """
     match t:
         case ty.TupleType(items):
@@ -107,7 +107,7 @@ def made(t: Type) -> st.SearchStrategy[Value]:
 
 
 def with_derived(plan: Plan, held: Mapping[str, Bag]) -> dict[str, Bag]:
-    """The streams and what is derived from them."""
+    """The streams and the derived streams."""
     view = ReferenceView(plan)
     view.apply({name: ZSet.of(bag) for name, bag in held.items()})
     return {**held, **{name: bag.bag() for name, bag in view.derived.items()}}
@@ -128,8 +128,8 @@ def assert_incremental(
 ) -> None:
     """After every batch, the view's answer is the query over all data so far.
 
-    Over tame values it is exactly that. Where they are `wild`, sums may be rounded in another way, and the query need
-    not have a value.
+    Over tame values the two are equal. Over `wild` ones, sums may be rounded differently, and the query need not have a
+    value.
     """
     static = {} if tables is None else bags(tables)
     streams = [name for name in streams_of(text) if name not in static]
@@ -179,9 +179,9 @@ def test_any_split_into_batches(text: str, data: st.DataObject) -> None:
 @cases(100)
 @given(st.one_of(queries(), queries(), construct_queries()), st.data())
 def test_deletions(text: str, data: st.DataObject) -> None:
-    """A deletion takes back what the row brought, under any query: 600 cases.
+    """A deletion undoes the insertion of the row, under any query: 600 cases.
 
-    Each query meets six histories, for to make a plan takes longer than to follow one.
+    Each query follows six histories, since planning it takes longer than following one.
     """
     for _ in range(6):
         assert_incremental(text, data.draw(histories(text, deletions=True)), deletions=True)
@@ -190,7 +190,7 @@ def test_deletions(text: str, data: st.DataObject) -> None:
 @cases(40)
 @given(st.one_of(queries(), queries(), construct_queries()), st.data())
 def test_static_tables(text: str, data: st.DataObject) -> None:
-    """Some of the streams may be tables that never change, known from the start, and others lose rows beside them."""
+    """Some of the streams may be static tables, known from the start, while the others lose rows."""
     assume(len(streams_of(text)) > 1)
     tables = data.draw(tables_of(text, fewest=1))
     for deletions in (False, True, False, True):
@@ -201,7 +201,7 @@ def test_static_tables(text: str, data: st.DataObject) -> None:
 @cases(120)
 @given(st.one_of(queries(), queries(), construct_queries()), st.sampled_from(sorted(KINDS)), st.booleans(), st.data())
 def test_wild_values(text: str, wild: str, deletions: bool, data: st.DataObject) -> None:
-    """The answer is that of the query as it is written, whatever the values are; where it has none, that is said."""
+    """Whatever the values, the answer is that of the query as written; if the query has no value, that is an error."""
     assume(streams_of(text))
     tables = data.draw(tables_of(text, wild=wild))
     for _ in range(2):
@@ -212,7 +212,7 @@ def test_wild_values(text: str, wild: str, deletions: bool, data: st.DataObject)
 @cases(80)
 @given(sum_queries(), st.sampled_from(sorted(KINDS)), st.booleans(), st.data())
 def test_wild_sums_over_joins(text: str, wild: str, deletions: bool, data: st.DataObject) -> None:
-    """Sums that are kept as sums of sides are those of the query as it is written, too."""
+    """Sums that are kept as sums of sides have the values of the query as written, too."""
     tables = data.draw(tables_of(text, wild=wild))
     for _ in range(2):
         history = data.draw(histories(text, tables=tables, wild=wild, deletions=deletions))
@@ -222,7 +222,7 @@ def test_wild_sums_over_joins(text: str, wild: str, deletions: bool, data: st.Da
 @cases(80)
 @given(guarded_sums(), st.sampled_from(["extremes", "extremes", *sorted(KINDS)]), st.booleans(), st.data())
 def test_wild_sums_that_are_not_asked_for(text: str, wild: str, deletions: bool, data: st.DataObject) -> None:
-    """What leaves its range does so where the query asks for it, and nowhere else."""
+    """A value that leaves its range is an error only where the query asks for it."""
     tables = data.draw(tables_of(text, wild=wild))
     for _ in range(2):
         history = data.draw(histories(text, tables=tables, wild=wild, deletions=deletions))
@@ -236,7 +236,7 @@ def assert_merges(h: Term, label: str, merge: Monoid, held: dict[str, Bag], chan
     """`h(S ⊎ Δ) = h(S) ⊗ h(Δ)` in one occurrence of a stream, the others unchanged.
 
     An `affine` h, a union with a part that does not read the stream, has that part once too often on the right:
-    `h(S ⊎ Δ) ⊗ h({}) = h(S) ⊗ h(Δ)`. Where one of them overflows, nothing is said: what a state keeps is wider.
+    `h(S ⊎ Δ) ⊗ h({}) = h(S) ⊗ h(Δ)`. If one of them overflows, nothing is asserted: a state keeps wider numbers.
     """
     before = held[label]
     both, old, new, nothing = (value_of(h, held | {label: bag}) for bag in (before + change, before, change, Bag()))
@@ -247,7 +247,7 @@ def assert_merges(h: Term, label: str, merge: Monoid, held: dict[str, Bag], chan
 @cases(100)
 @given(queries(), st.data())
 def test_theorem_1(text: str, data: st.DataObject) -> None:
-    """[MRQL] Theorem 1, for each stream: h merges with `⊗`, or with `□` in the parts that do not follow the stream."""
+    """[MRQL] Theorem 1, for each stream: h merges with `⊗`, or with `□` in the parts that do not read the stream."""
     plan = plan_of(text)
     for stage in plan.stages:
         h = label_occurrences(stage.derivation.h)
@@ -270,7 +270,7 @@ class Homomorphism:
 
 
 def homomorphisms(stage: Stage) -> Iterator[Homomorphism]:
-    """What a stage stores; several totals over the same rows share one."""
+    """The homomorphisms that a stage stores; several totals over the same rows share a stage."""
     derivation = stage.derivation
     match derivation.annotated, derivation.h, derivation.merge:
         case Tup(annotated), Tup(pruned), ProductMonoid(merges):
@@ -309,7 +309,7 @@ def values_of(pairs: Term) -> Term:
 @cases(60)
 @given(simple_queries() | queries(), st.data())
 def test_pruning(text: str, data: st.DataObject) -> None:
-    """The pruned h is the annotated one with its lineage dropped (T) and what then has equal keys merged."""
+    """The pruned h is the annotated one with its lineage dropped (T) and the values of equal keys then merged."""
     plan = plan_of(text)
     held = with_derived(plan, net(data.draw(histories(text, most=1)), streams_of(text)))
     for stage in plan.stages:
@@ -351,7 +351,7 @@ def test_passes_keep_queries(text: str, data: st.DataObject) -> None:
 @cases(400)
 @given(typed_terms(), contents())
 def test_passes_keep_terms(term: Term, held: dict[str, Value]) -> None:
-    """Each pass keeps the value and the type of every term, also of such as no query is translated to."""
+    """Each pass keeps the value and the type of every term, even of terms that no query is translated to."""
     value_of(term, held)
     assert_passes_keep(term, held)
 
@@ -399,7 +399,7 @@ def p(x: str, y: int) -> Record:
 
 
 def stored(view: ReferenceView, stage: int = 0) -> dict[Value, Value]:
-    """What a stage holds by key."""
+    """The values that a stage holds, by key."""
     found = {}
     for entry in view.states[stage].entries.values():
         values = tuple(value.value if isinstance(value, Total) else value for value in entry.values)
@@ -408,7 +408,7 @@ def stored(view: ReferenceView, stage: int = 0) -> dict[Value, Value]:
 
 
 def test_example_1_the_papers_query() -> None:
-    """A join grouped by a column, with an average: partners in different batches, and keys that vanish in time."""
+    """A join grouped by a column, with an average: partners in different batches, keys that vanish with their rows."""
     view = view_of("select (x.A, avg(y.D)) from x in S1, y in S2 where x.B = y.C group by x.A")
     (stage,) = view.plan.stages
     assert stage.shape is Shape.KEYED
@@ -447,7 +447,7 @@ def test_example_2_groups_of_groups() -> None:
 
 
 def test_example_3_a_correlated_aggregate_in_a_filter() -> None:
-    """The rows and the sum of their partners, by the join key; a row without partners meets the sum 0."""
+    """The rows and the sum of their partners, by the join key; a row without partners is compared with the sum 0."""
     view = view_of("select x from x in X where x.D > sum(select y.C from y in Y where x.A = y.B)")
     (stage,) = view.plan.stages
     assert sorted(str(component.monoid) for component in stage.components) == ["+", "⊎"]
@@ -471,7 +471,7 @@ def test_example_3_a_correlated_aggregate_in_a_filter() -> None:
 
 
 def test_example_4_the_extreme_distinct_and_top_k() -> None:
-    """A maximum where rows only arrive; distinct by support; the first rows in order."""
+    """A maximum under insertions; distinct by support; the first rows in order."""
     greatest = view_of("select (k, max(p.Y)) from p in P group by k: p.X")
     for batch, state in ((rows(p("a", 1), p("b", 7)), {"a": 1, "b": 7}), (rows(p("a", 3)), {"a": 3, "b": 7})):
         greatest.apply({"P": batch})
@@ -500,7 +500,7 @@ def test_example_4_the_extreme_distinct_and_top_k() -> None:
         assert_same(top.answer(), answer)
 
 
-# --- what generated cases have found --------------------------------------------------------------------------------
+# --- found by generated cases ---------------------------------------------------------------------------------------
 
 
 def x(a: int = 0, b: int = 0, d: float = 0.0, s: str = "a") -> Record:
@@ -508,7 +508,7 @@ def x(a: int = 0, b: int = 0, d: float = 0.0, s: str = "a") -> Record:
 
 
 def test_joins_that_feed_one_state_keep_their_inputs_apart() -> None:
-    """Each of two joins in a union has a past of its own, also where both read the same streams."""
+    """Each of two joins in a union keeps inputs of its own, even if both read the same streams."""
     side = "select (x.A, y.A) from x in X, y in X where x.B = y.B"
     assert_incremental(
         f"distinct(({side} and x.A = 0) union ({side} and x.A = 1))",
@@ -517,7 +517,7 @@ def test_joins_that_feed_one_state_keep_their_inputs_apart() -> None:
 
 
 def test_a_condition_on_another_stream_over_a_join() -> None:
-    """A join whose condition reads a third stream is stored side by side, each row of a side once."""
+    """A join whose condition reads a third stream stores each side by itself, each row of a side once."""
     assert_incremental(
         "select (x.A, y.A) from x in X, y in X where x.B = y.B and exists(select p from p in P)",
         [
@@ -529,7 +529,7 @@ def test_a_condition_on_another_stream_over_a_join() -> None:
 
 
 def test_an_answer_over_a_state_beside_another_stream() -> None:
-    """What reads a state changes with it, and so is no part of another state."""
+    """A part that reads a state changes with it, and so is no part of another state."""
     assert_incremental(
         "select (g.n, p.K) from g in (select <n: avg(x.A)> from x in X group by x.B), p in P",
         [
@@ -541,7 +541,7 @@ def test_an_answer_over_a_state_beside_another_stream() -> None:
 
 
 def test_groups_of_constants_beside_a_stream() -> None:
-    """A group-by over constants holds for ever, whatever streams the function above it reads."""
+    """A group-by over constants never changes, whatever streams the function above it reads."""
     assert_incremental(
         "select (k, count(v), sum(select x.B from x in X where x.A = k)) from v in {0, 1, 1} group by k: v",
         [Batch({"X": (x(1, 5),)}), Batch({"X": (x(1, 2), x(0, 1))})],
@@ -560,7 +560,7 @@ def test_a_table_beside_a_stream() -> None:
 
 
 def test_a_total_over_a_table_beside_a_stream() -> None:
-    """Rows that are made from a table for each row of a stream are no rows of that stream as they come."""
+    """Rows made from a table for each row of a stream are not taken for the rows of that stream."""
     streams = dict.fromkeys("STU", "bag((long, long))")
     text = "select a from (a, b) in S, (c, d) in T where a = c and (all (u, w) in U, t in T: t#0 = u)"
     query = streams_with_static(mrql.compile(text, **streams).term, frozenset({"U"}))
@@ -572,7 +572,7 @@ def test_a_total_over_a_table_beside_a_stream() -> None:
 
 
 def test_parts_of_what_is_merged_as_a_whole() -> None:
-    """The greatest pair of a group merges, its two parts by themselves do not: neither is it without change."""
+    """The greatest pair of a group merges, but its two parts by themselves do not; nor are they unchanged."""
     assert_incremental(
         "flatten(select (let (m, n) = max(select (y.A, y.B) from y in p) in (select z.B - m * n from z in p))"
         " from p in X group by k: p.A)",
@@ -581,7 +581,7 @@ def test_parts_of_what_is_merged_as_a_whole() -> None:
 
 
 def test_sources_that_all_depend_on_a_range() -> None:
-    """None of them can come first."""
+    """If all sources depend on a range, none of them can come first in a join."""
     assert_incremental(
         "select (i, z, w) from i in 1..3, z in (select (k, count(u)) from u in X where u.A = i group by k: u.B),"
         " w in (select (k, count(u)) from u in X where u.B = i group by k: u.A)",
@@ -590,7 +590,7 @@ def test_sources_that_all_depend_on_a_range() -> None:
 
 
 def test_more_than_ten_columns() -> None:
-    """The columns that are used keep their order, also the eleventh, which is written before the second."""
+    """The columns that are used keep their order, even those with numbers from 10 on, which sort as text before 2."""
     record = ", ".join(f"x.A + {i}" for i in range(12))
     used = ", ".join(f"max(t#{i})" for i in range(12))
     assert_incremental(
@@ -611,9 +611,9 @@ HELD = {
 @pytest.mark.parametrize(
     "text",
     [
-        # The nested select's own `a` covers the outer one, and its condition means the own one.
+        # The nested select's own `a` shadows the outer one, and its condition refers to its own.
         "cMap(λ(a, b). {(b, reduce(+, cMap(λ(a, c). if a = c then {c} else {}:{long}, Y)))}, X)",
-        # A generator over the outer `r` must not come to stand where another generator binds `r`.
+        # A generator over the outer `r` must not be moved to where another generator binds `r`.
         "cMap(λ(z, r). {reduce(+, cMap(λu. cMap(λ(r, c). cMap(λ(d, e). {u}, X), Y), r))}, Z)",
     ],
 )
@@ -636,16 +636,16 @@ def test_names_that_cover_outer_ones(rule: object, text: str) -> None:
             (1, Bag([3, 6])),
             (2, Bag([5, 10])),
         ]),
-        # A nested variable covers the group's variable of the same name.
+        # A nested variable shadows the group's variable of the same name.
         ("select (k, (select count(x) from x in {{1, 2}})) from x in X group by k: x.B", [
             (1, Bag([2])),
             (2, Bag([2])),
         ]),
-        # After `group by b: b + 1` the name is the key, also in an expression that is written like the key's.
+        # After `group by b: b + 1` the name is the key, even in an expression that is written like the key's.
         ("select b + 1 from <B: b> in X group by b: b + 1", [3, 4]),
     ],
 )  # fmt: skip
 def test_names_after_group_by(text: str, expected: list[Value]) -> None:
-    """What a name stands for after `group by`, and inside selects that are nested there."""
+    """The meaning of names after `group by`, and inside selects that are nested there."""
     held = {"X": Bag([x(1, 1), x(2, 1), x(5, 2)])}
     assert_same(evaluate(mrql.compile(text, **STREAMS).term, held), Bag(expected))

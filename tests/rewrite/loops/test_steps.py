@@ -1,4 +1,4 @@
-"""Loops in the passes: their steps are queries of their own, and what does not depend on them is told apart."""
+"""Loops in the passes: steps are rewritten as queries of their own, and parts without the loop's variable are found."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DATA = {"S": Bag([(1, 2), (2, 3), (3, 1), (4, 4)]), "T": Bag([(2, 5), (3, 6), (3
 
 
 def rewritten(text: str) -> Term:
-    """A query after all passes, which have not changed its value."""
+    """The normal form of a query; asserts that it has the value of the query."""
     term = mrql.compile(text, **STREAMS).term
     after = normal_form(term, checked=True)
     assert same(evaluate(after, DATA), evaluate(term, DATA))
@@ -42,14 +42,14 @@ def kinds(term: Term) -> list[type]:
 
 
 def test_a_join_with_what_a_loop_carries() -> None:
-    """It is a coGroup, as any other join."""
+    """A join with the bag that a loop carries is a coGroup, as any other join."""
     term = rewritten("repeat x = S step select (a, d) from (a, b) in x, (c, d) in S where b = c limit 2")
     assert isinstance(term, Repeat)
     assert CoGroup in kinds(term.function.body)
 
 
 def test_a_nested_select_over_what_a_loop_carries() -> None:
-    """It is a coGroup, as any other."""
+    """A nested select over the bag that a loop carries is a coGroup, as any other."""
     term = rewritten(
         "repeat x = S step select (a, sum(select d from (c, d) in x where c = b)) from (a, b) in S limit 2"
     )
@@ -58,7 +58,7 @@ def test_a_nested_select_over_what_a_loop_carries() -> None:
 
 
 def test_the_parts_of_a_tuple_are_carried_by_themselves() -> None:
-    """A bag that is a part of what one variable stands for can be joined too."""
+    """A bag that is a part of the tuple carried by a loop can be joined, too."""
     term = rewritten(
         "repeat p = (S, 0) step ((select (a, d) from (a, b) in p#0, (c, d) in S where b = c), p#1 + 1) limit 2"
     )
@@ -68,7 +68,7 @@ def test_the_parts_of_a_tuple_are_carried_by_themselves() -> None:
 
 
 def test_a_loop_with_a_name_is_computed_once() -> None:
-    """A `let` of a loop that is used twice stays, and its body may join what the loop gives."""
+    """A `let` of a loop that is used twice stays, and its body may join the value of the loop."""
     term = rewritten(
         "let x = (repeat x = S step select (b, a) from (a, b) in x limit 3) "
         "in (count(x), select (a, d) from (a, b) in x, (c, d) in T where b = c)"
@@ -79,7 +79,7 @@ def test_a_loop_with_a_name_is_computed_once() -> None:
 
 
 def test_names_of_a_loop_do_not_capture() -> None:
-    """A source, a variable of the step and what the loop carries may all be called alike."""
+    """A source, a variable of the step and the variable of the loop may have the same name."""
     rewritten("repeat S = S step select (S, x) from (x, y) in S, S in {y, x} where S <> 3 limit 2")
     term = parse("repeat(λx. cMap(λx. cMap(λ(x1, b). {x + x1}, S), x), 2, {1L})", {"S": "{(long, long)}"})
     after = rewrite_steps(term, lambda step: normal_form(step))
@@ -87,7 +87,7 @@ def test_names_of_a_loop_do_not_capture() -> None:
 
 
 def test_loops_in_loops() -> None:
-    """The step of an inner loop is a query over what the outer one carries as well."""
+    """The step of an inner loop is rewritten as a query that may join the bag of the outer loop."""
     text = (
         "repeat x = S step (repeat y = x step select (a, d) from (a, b) in y, (c, d) in x where b = c limit 1) limit 2"
     )
@@ -98,7 +98,7 @@ def test_loops_in_loops() -> None:
 
 
 def test_invariants_are_the_largest_parts_without_the_loop() -> None:
-    """A part that stands in two places is one; what uses a variable of the step is none."""
+    """A part that occurs twice is one invariant; a part that uses a variable of the step is none."""
     total = "reduce(+, cMap(λ(a, b). {a}, S))"
     step = (
         f"cMap(λ(k, v). cMap(λ(a, b). if a = k then {{(k, b + {total} + {total})}} else {{}}:{{(long, long)}}, S), x)"
@@ -120,7 +120,7 @@ def test_invariants_are_the_largest_parts_without_the_loop() -> None:
     ],
 )
 def test_a_loop_over_streams_is_recomputed(text: str) -> None:
-    """What changes its value is the whole state, and strict runs refuse it; what it reads are states."""
+    """A change of its value reads the whole state, and strict runs refuse it; it reads states, not streams."""
     trace = planned(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS))
     circuit = circuit_of(trace.plan)
     terms = {"answer": trace.plan.answer, **{derived.name: derived.term for derived in trace.plan.derived}}
@@ -137,7 +137,7 @@ def test_a_loop_over_streams_is_recomputed(text: str) -> None:
 
 
 def test_a_loop_over_an_element_follows_the_elements() -> None:
-    """It is a function like any other."""
+    """A loop over an element is a function like any other: a batch costs its changes."""
     text = "select (a, repeat n = a step n * 2 limit 3) from (a, b) in S"
     plan = planned(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS)).plan
     assert circuit_of(plan).change("answer").reads is Cost.DELTA
@@ -146,7 +146,7 @@ def test_a_loop_over_an_element_follows_the_elements() -> None:
 
 
 def test_a_loop_over_tables_is_run_once() -> None:
-    """It is a table of its own beside the streams, also where it stands twice."""
+    """A loop over tables is a table of its own beside the streams, even if it occurs twice."""
     text = (
         "r = repeat x = T step select distinct z from z in (x union (select (a, d) from (a, b) in x, (c, d) in T "
         "where b = c)); (select (a, d) from (a, b) in S, (c, d) in r where b = c) union "
@@ -165,7 +165,7 @@ def test_a_loop_over_tables_is_run_once() -> None:
 
 
 def test_a_loop_over_tables_has_no_name_of_another_table() -> None:
-    """Also where that one is read by a loop over streams alone."""
+    """A loop that becomes a table gets a new name, even if a table of that name is read only by a loop over streams."""
     pairs = "bag((long, long))"
     closure = "repeat x = {} step select distinct z from z in (x union (select (a, d) from (a, b) in x, (c, d) in {}"
     text = (

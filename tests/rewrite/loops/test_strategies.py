@@ -1,4 +1,4 @@
-"""The ways in which loops over streams are kept up to date: each gives the value that the loop has over all data."""
+"""The strategies that keep loops over streams up to date: each gives the value of the loop over all data."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def changes(*batches: tuple[list[Value], list[Value]]) -> History:
 @cases(80)
 @given(adding_loops(), edge_histories())
 def test_what_only_adds_is_kept_as_a_fixpoint(text: str, history: History) -> None:
-    """Under insertions and deletions, however the edges form cycles."""
+    """A loop whose step only adds is kept as a fixpoint under insertions and deletions, with any cycles of edges."""
     assert_kept(text, history, LoopStrategy.FIXPOINT)
 
 
 def test_closure() -> None:
-    """[DBSP] §6.1: transitive closure, with edges that come and go."""
+    """[DBSP] §6.1: the transitive closure, under insertions and deletions of edges."""
     assert_kept(
         CLOSURE,
         changes(([(1, 2), (2, 3)], []), ([(3, 4)], []), ([], [(2, 3)]), ([(2, 4)], [(1, 2)])),
@@ -98,14 +98,14 @@ def test_closure() -> None:
 
 
 def test_a_cycle_does_not_support_itself() -> None:
-    """What was found from an edge and then again from itself goes with the edge."""
+    """A fact derived from an edge, and then again from itself, is retracted with the edge."""
     cycle = [(2, 3), (3, 4), (4, 2)]
     view = assert_kept(CLOSURE, changes(([(1, 2), *cycle], []), ([], [(1, 2)])), LoopStrategy.FIXPOINT)
     assert not any(a == 1 for a, _ in view.answer())  # type: ignore[union-attr]
 
 
 def test_distinct_with_times() -> None:
-    """[RZ] 2.9.11: what two steps give is told once, with the first of them; when that goes, with the other."""
+    """[RZ] 2.9.11: a fact that two steps give is kept once, with the first step; if that goes, with the other."""
     text = "repeat x = E step select distinct z from z in (x union (select (b, a) from (a, b) in x)) limit 2"
     view = assert_kept(text, changes(([(1, 2), (2, 1)], []), ([], [(1, 2)])), LoopStrategy.FIXPOINT)
     facts = next(iter(view.derived.values()))
@@ -113,7 +113,7 @@ def test_distinct_with_times() -> None:
 
 
 def test_what_a_fixpoint_begins_with_may_be_no_stream() -> None:
-    """The start is there before any batch."""
+    """A constant start is in the answer before any batch."""
     assert_kept(HOPS, changes(([(1, 2), (2, 3)], []), ([(1, 3)], []), ([], [(1, 3), (1, 2)])), LoopStrategy.FIXPOINT)
 
 
@@ -127,7 +127,7 @@ def test_what_a_fixpoint_begins_with_may_be_no_stream() -> None:
     ],
 )
 def test_what_comes_back_by_way_of_another_stage(step: str) -> None:
-    """A condition on another stream is kept by a stage that reads what the loop has found: such a loop runs again."""
+    """If a condition on another stream becomes a stage that reads the facts of the loop, the loop is recomputed."""
     text = f"repeat x = E step {step}"
     edges, weighted = [(1, 2), (2, 3)], [(1, 9, 0), (3, 4, 0)]
     history = [{"E": ZSet.of(edges), "W": ZSet.of(weighted)}, {"E": ZSet.of([(3, 1)])}, {"W": -ZSet.of(weighted)}]
@@ -139,7 +139,7 @@ def test_what_comes_back_by_way_of_another_stage(step: str) -> None:
 
 
 def test_a_fixpoint_that_does_not_end() -> None:
-    """A circle of negative length: the message is that of a loop that runs from its start; the state stays."""
+    """A cycle of negative length raises the error of a loop that runs from its start; the state stays."""
     text = HOPS.replace("d + 1", "d - 1")
     term = mrql.compile(text, max_steps=20, **STREAMS).term
     view = ReferenceView(planned(term, shrinking=frozenset(STREAMS)).plan)
@@ -178,7 +178,7 @@ def test_a_fixpoint_that_does_not_end() -> None:
     ],
 )
 def test_what_is_not_known_to_only_add(step: str, reason: str) -> None:
-    """Such a loop runs again from its start, and the plan says why."""
+    """A loop that is not known to only add is recomputed, and the plan gives the reason."""
     text = f"repeat x = E step {step} limit 3"
     term, trace = traced(text, LoopStrategy.AUTO)
     assert [chosen.strategy for chosen in trace.plan.strategies] == [LoopStrategy.RECOMPUTE]
@@ -198,7 +198,7 @@ INFINITE = {"X": "bag((long, double))", "Y": "bag((long, long, double))"}
 @pytest.mark.parametrize("best", ["min", "max"])
 @pytest.mark.parametrize("found", ["v + w", "w + 1 + v", "v - (0.0 - w)"])
 def test_the_worse_of_two_values_may_have_no_sum(best: str, found: str) -> None:
-    """-∞ + ∞ is no number, and that is more than all: each value that a loop begins with is followed, not the best."""
+    """-∞ + ∞ is NaN, which is greater than all numbers: every start value is followed, not only the best one."""
     text = BEST.format(best=best, found=f"(c, {found}) from (a, v) in x, (b, c, w) in Y where a = b")
     begins = ZSet.of([(1, 0.0), (1, -math.inf), (1, -math.inf)])
     history = [{"X": begins}, {"Y": ZSet.of([(1, 2, math.inf)])}, {"X": -ZSet.of([(1, -math.inf)] * 2)}]
@@ -208,7 +208,7 @@ def test_the_worse_of_two_values_may_have_no_sum(best: str, found: str) -> None:
 
 
 def test_a_sum_of_two_facts_may_have_no_value() -> None:
-    """A value that has become better is followed together with what comes later: that is right of numbers alone."""
+    """A loop that adds two of its facts is a fixpoint over longs, but not over doubles, where -∞ + ∞ is NaN."""
     text = BEST.format(best="max", found="(a, v + u) from (a, v) in x, (b, u) in x where a = b")
     history = [{"X": ZSet.of([(1, 0.0), (1, -math.inf), (1, math.inf)])}]
     assert_kept(text, history, LoopStrategy.RECOMPUTE, INFINITE)
@@ -261,13 +261,13 @@ PASSED_ON = "select (d, z#1) from z in x, (c, d) in E where z#0 = c"
     ],
 )
 def test_a_better_value_that_does_not_lead_to_a_better_one(of: str, step: str, batch: list[Value]) -> None:
-    """Such a loop runs again from its start."""
+    """A loop in which a better value may lead to a worse one, or to none, is recomputed."""
     history = [{"N": ZSet.of(batch), "E": ZSet.of([(1, 2), (2, 3)])}, {"E": ZSet.of([(1, 3)])}]
     assert_kept(f"repeat x = N step {step}", history, LoopStrategy.RECOMPUTE, {"N": of, "E": STREAMS["E"]})
 
 
 def test_numbers_of_which_some_are_missing() -> None:
-    """Of nulls alone the least is null; beside a number they do not count."""
+    """The least of nulls alone is null; beside numbers, nulls do not count."""
     step = "select (k, min(v)) from (k, v) in (x union (select (d, v + 1) from (a, v) in x, (c, d) in E where a = c))"
     history = [
         {"N": ZSet.of([(1, None), (2, None), (2, 5)]), "E": ZSet.of([(1, 2), (2, 3)])},
@@ -285,21 +285,21 @@ def test_numbers_of_which_some_are_missing() -> None:
 @cases(60)
 @given(adding_loops().filter(lambda text: "limit" in text), edge_histories(most=3))
 def test_steps_that_only_add(text: str, history: History) -> None:
-    """What is a fixpoint can be kept step by step too."""
+    """A loop that can be a fixpoint can be kept step by step, too."""
     assert_kept(text, history, LoopStrategy.EXACT)
 
 
 @cases(20)
 @given(edge_histories(most=4))
 def test_steps_of_ranks(history: History) -> None:
-    """Sums that go back and forth between the nodes."""
+    """Sums that pass back and forth between nodes are kept step by step."""
     assert_kept(RANKS, history, LoopStrategy.EXACT)
 
 
 @cases(20)
 @given(edge_histories(most=3), st.integers(0, 3))
 def test_steps_over_two_bags(history: History, steps: int) -> None:
-    """Each part of a pair is passed on by itself."""
+    """The two bags of a pair are passed from step to step separately."""
     text = f"""
     repeat (x, y) = (E, select (b, a) from (a, b) in E)
       step ((select (a, count(d)) from (a, b) in x, (c, d) in y where b = c group by a),
@@ -318,7 +318,7 @@ def test_steps_over_two_bags(history: History, steps: int) -> None:
     ],
 )
 def test_a_limit_made_of_arguments(strategy: LoopStrategy, step: str) -> None:
-    """The number of steps is known where it is computed without any data."""
+    """A limit computed from arguments alone is a constant; a malformed argument is an error with its place."""
     text = f"select z from z in (repeat x = E step {step} limit (args[0] as int) + 1);"
     streams = {"E": parse_type("{(long, long)}")}
     (query,) = compile_program(text, "test", streams=streams, args=["2"]).queries
@@ -341,7 +341,7 @@ def test_a_limit_made_of_arguments(strategy: LoopStrategy, step: str) -> None:
     ],
 )
 def test_what_cannot_be_told_step_by_step(loop: str, reason: str) -> None:
-    """The error has the reason and the place."""
+    """The error gives the reason and the place."""
     with pytest.raises(UserError, match=f"this loop cannot be kept up to date step by step: {reason}") as caught:
         traced(loop, LoopStrategy.EXACT)
     assert caught.value.span is not None

@@ -1,4 +1,4 @@
-"""Windows over an order: they are joined by bins, and mean the same."""
+"""Windows over an order are joined by bins, and mean the same."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ GUARDED = {
     "the last days": 'a.day < date("9999-12-30") and b.day >= a.day and b.day <= add_days(a.day, 2)',
     "the first hours": 'a.at > timestamp("0001-01-02") and b.at <= a.at and b.at >= add_hours(a.at, -3)',
 }
-"""What may fail only where a condition before keeps it out, and not as the number of a bin."""
+"""Windows that may fail, but only for rows that an earlier condition excludes; the numbers of their bins cannot."""
 FAILING = {
     "a division": "a.i <> 0 and b.t >= a.t / a.i and b.t <= a.t / a.i + 2",
     "a division of the inner row": "b.i <> 0 and b.t / b.i >= a.t and b.t / b.i <= a.t + 2",
     "wider than a long": "a.t >= 0 and a.t < 100 and b.t > a.t - 9223372036854775807 and b.t < a.t + 5",
 }
-"""What may fail as the number of a bin, too."""
+"""Windows of which the number of a bin may fail, too."""
 ALL = {**WINDOWS, **GUARDED, **FAILING}
 RANGES = {
     "a range": ("a.t - 2..a.t", "b.t = n and b.id <> n"),
@@ -89,7 +89,7 @@ START = datetime(1970, 1, 1)
 
 
 def rows(times: st.SearchStrategy[int], *, ends: bool) -> st.SearchStrategy[Any]:
-    """Rows; their days and hours at the `ends` of the calendar, too."""
+    """Lists of rows; with `ends`, some of their days and hours are at the ends of the calendar."""
     hours = st.integers(-8, 8).map(lambda n: START + timedelta(minutes=20 * n, microseconds=n % 3))
     days = st.integers(-5, 5).map(lambda n: date(1970, 1, 1) + timedelta(n))
     if ends:
@@ -108,7 +108,7 @@ def rows(times: st.SearchStrategy[int], *, ends: bool) -> st.SearchStrategy[Any]
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())
 def test_they_mean_the_same(window: str, data: st.DataObject) -> None:
-    """In normal form, and kept up to date over rows that come and go; missing values are in no window."""
+    """The normal form, and a view under insertions and deletions, mean the same; missing values are in no window."""
     query = compiled(window, data.draw(st.sampled_from([*QUERIES])))
     small = window in ("a sum", "of terms", "a range of terms", "a division", "a division of the inner row")
     within = window in WINDOWS or window in RANGES
@@ -136,8 +136,8 @@ def sources_within(term: Term) -> list[Term]:
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("window", [name for name in (*WINDOWS, *GUARDED, *RANGES) if name != "a sum"])
 def test_they_are_joined(window: str, query: str) -> None:
-    """No source is read for each row, and a batch costs its keys. A join of three with a window of times, which may
-    leave the calendar, is not put in another order for a batch of the third."""
+    """No source is read for each row, and a batch costs its keys; except that a join of three with a window of times,
+    which may leave the calendar, is not reordered for a batch of the third input."""
     trace = compiled(window, query).trace()
     assert sources_within(trace.normal_form) == []
     circuit = circuit_of(trace.plan)
@@ -159,7 +159,7 @@ def test_they_are_joined(window: str, query: str) -> None:
     ],
 )
 def test_what_is_no_window_is_left_as_it_is(condition: str) -> None:
-    """One end, ends of other terms, doubles, months, windows that nothing is in."""
+    """Conditions with one end, ends of different terms, doubles, months, and empty windows get no bins."""
     assert not makes_bins(f"select (a.id, b.id) from a in S, b in T where {condition}")
 
 
@@ -175,7 +175,7 @@ def test_what_is_no_window_is_left_as_it_is(condition: str) -> None:
     ],
 )
 def test_what_is_no_range_of_a_window_is_left_as_it_is(numbers: str, condition: str) -> None:
-    """Ends of other terms, ranges that nothing is in, and numbers that are not looked up."""
+    """Ranges with ends of different terms, empty ranges, and numbers that are not looked up get no bins."""
     assert not makes_bins(f"select (a.id, b.id) from a in S, n in {numbers}, b in T where {condition}")
 
 

@@ -1,4 +1,4 @@
-"""What a groupBy, and each side of a join, holds: the parts that are used, and aggregations in the place of groups."""
+"""A groupBy, and each side of a join, holds only the parts that are used, and aggregations instead of groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SMALL = {
     "(select (c, (select d from (c1, d) in T where c1 = c)) from (c, e) in T group by c)) where a = r#0 and "
     "b > count(select x from x in r#1 where x > 2)",
 }
-"""Joins with groups of which only small values are asked."""
+"""Joins with groups of which only aggregations are used."""
 DATA = {
     "S": Bag([(1, 7), (1, 9), (2, -4), (7, 1)]),
     "T": Bag([(1, 3), (1, 5), (7, 2), (9, 9)]),
@@ -62,7 +62,7 @@ WHOLE = {
 
 @pytest.mark.parametrize("text", WHOLE.values(), ids=WHOLE.keys())
 def test_a_group_that_is_needed_stays(text: str) -> None:
-    """It is not aggregated as well, and what may fail is computed for partners alone."""
+    """A group that the query needs itself, or aggregates only for partners, is joined as it is."""
     term = mrql.compile(text, **STREAMS).term
     found = normal_form(term)
     sides = [side for part in subterms(found) if isinstance(part, CoGroup) for side in (part.left, part.right)]
@@ -71,7 +71,7 @@ def test_a_group_that_is_needed_stays(text: str) -> None:
 
 
 def test_what_is_no_longer_used_does_not_come_back() -> None:
-    """The pass has nothing more to do with what it made."""
+    """`prune_columns` does not change its own result."""
     term = normal_form(mrql.compile(SMALL["through two joins"], **STREAMS).term)
     assert prune_columns(term) == term
 
@@ -91,5 +91,5 @@ LETS = {
 
 @pytest.mark.parametrize(("text", "wanted"), LETS.items())
 def test_a_let_of_parts(text: str, wanted: str) -> None:
-    """A tuple or record is its parts, and what they are used for is seen."""
+    """A `let` of a tuple or record becomes one of the parts that are used."""
     assert normalize(parse(text, {}, {"x": ty.LONG})) == parse(wanted, {}, {"x": ty.LONG})

@@ -1,4 +1,4 @@
-"""Conditions: what alternatives have in common is a condition of its own, and an equality in it is a join key."""
+"""Conditions: a part that alternatives share becomes a condition of its own, and an equality in it a join key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parsed(text: str) -> Term:
     ],
 )
 def test_alternatives_that_are_one(written: str, expected: str) -> None:
-    """No value depends on the condition, so it is not computed, and fails for nobody: Spark leaves it out, too."""
+    """A condition that the value does not depend on is not computed, so it cannot fail; Spark omits it, too."""
     assert show(normalize(parse(written, {}, {**VARIABLES, "c": LONG} if "1L" in written else VARIABLES))) == expected
 
 
@@ -49,7 +49,7 @@ def test_alternatives_that_are_one(written: str, expected: str) -> None:
     ],
 )
 def test_what_alternatives_share(written: str, expected: str) -> None:
-    """The shared condition comes first, and the value is the same, also where something is missing."""
+    """The shared condition comes first, and the value is the same, even if operands are missing."""
     before, after = parsed(written), normalize(parsed(written))
     assert show(after) == show(parsed(expected))
     for values in product((True, False, None), repeat=len(VARIABLES)):
@@ -58,14 +58,14 @@ def test_what_alternatives_share(written: str, expected: str) -> None:
 
 
 def test_an_equality_in_each_alternative_is_a_join_key() -> None:
-    """TPC-H query 19: `(k = l and …) or (k = l and …)` is no product."""
+    """TPC-H query 19: `(k = l and …) or (k = l and …)` is not a product."""
     query = "select (a, d) from (a, b) in S, (c, d) in T where (b = c and a > 1) or (b = c and d > 1)"
     (stage,) = mrql.compile(query, **STREAMS).trace().plan.stages
     assert [joins_on_nothing(feed) for feed in stage.feeds] == [False]
 
 
 def test_an_equality_in_one_alternative_is_none() -> None:
-    """Where one alternative does without the equality, rows that are not equal may meet."""
+    """If one alternative lacks the equality, rows with unequal keys may be joined."""
     query = "select (a, d) from (a, b) in S, (c, d) in T where (b = c and a > 1) or d > 1"
     (stage,) = mrql.compile(query, **STREAMS).trace().plan.stages
     assert [joins_on_nothing(feed) for feed in stage.feeds] == [True]
@@ -83,7 +83,7 @@ def test_an_equality_in_one_alternative_is_none() -> None:
     ],
 )
 def test_what_is_computed_is_missing_where_an_operand_is(written: str, expected: str) -> None:
-    """A sum that is asked only whether it is there is not computed, and so leaves no range."""
+    """A number that is only tested for being missing is not computed, and so cannot overflow."""
     numbers = dict.fromkeys("xyz", LONG)
     before = parse(written, {}, numbers)
     after = normalize(before)

@@ -1,4 +1,4 @@
-"""Selects over a range or a bag of a row that join it with a source, nested and flat: they mean the same as joins."""
+"""Selects that join a range or a bag of a row with a source, nested and flat: as joins, they mean the same."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ OTHER_ENDS = {
     "i.k - 1..i.k": "i.k - 1..i.w",
     "k - 1..k": "k - 1..count(a)",
 }
-"""A range whose ends are the same but for a constant is a window, which is joined by bins (`band_joins.py`)."""
+"""A range whose ends differ by a constant is a window, which is joined by bins (`band_joins.py`)."""
 
 
 def with_other_ends(text: str) -> str:
@@ -129,7 +129,7 @@ GUARDED = {
 
 @st.composite
 def rows(draw: st.DrawFn) -> Value:
-    """A row of few different values, of which some are missing."""
+    """A row with few distinct values, some of them missing."""
     small = st.integers(0, 3)
     item = st.fixed_dictionaries({"k": small | st.none(), "w": small}).map(Record)
     columns: dict[str, st.SearchStrategy[Value]] = {
@@ -159,8 +159,8 @@ def compiled(name: str) -> tuple[Term, Term, Plan]:
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())
 def test_they_mean_the_same(name: str, data: st.DataObject) -> None:
-    """In normal form, and kept up to date over rows that come and go, also where these are there several times, and
-    where values, rows' parts or their collections are missing."""
+    """The normal form, and a view under insertions and deletions, mean the same, even if rows occur several times and
+    if values, parts of rows or their collections are missing."""
     term, normal, plan = compiled(name)
     view = ReferenceView(plan)
     streams = [*view.plan.streams]
@@ -190,7 +190,7 @@ def products(term: Term) -> list[Term]:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_they_are_joined(name: str) -> None:
-    """No source is read for each row, none is joined with all of another, and a batch costs its keys."""
+    """No source is read for each row, none is joined with all rows of another, and a batch costs its keys."""
     trace = mrql.compile(QUERIES[name], **STREAMS).trace()
     assert sources_within(trace.normal_form) == []
     assert products(trace.normal_form) == []

@@ -72,7 +72,7 @@ GUARDED = (
     "select (a, sum(select 6 / d from (c, d) in T where c = a and d <> 0)) from (a, b) in S",
     "select (a, sum(select 6 / (d - b) from (c, d) in T where c = a and d <> b)) from (a, b) in S",
     "select a from (a, b) in S where a in (select 6 / d from (c, d) in T where d <> 0)",
-    # for elements that are not there
+    # elements that no outer row asks for
     "select (a, sum(select 6 / d from (c, d) in T where c = a)) from (a, b) in S",
     "select (a, max(select 6 / (d - b) from (c, d) in T where c = a)) from (a, b) in S where b > 1",
     "select (a, sum(select 6 / d from (c, d) in T)) from (a, b) in S",
@@ -81,7 +81,7 @@ GUARDED = (
     " (select (a, count(b)) from (a, b) in S group by a)",
     "select (k, sum(select f / d from (c, d) in T, (e, f) in S where e = k and c = k)) from (k, n) in"
     " (select (a, count(b)) from (a, b) in S where b > 1 group by a)",
-    # what is made of groups
+    # values of groups
     "select (a, sum(6 / b)) from (a, b) in S group by a having min(b) > 0",
     "select (a, if min(b) > 0 then sum(6 / b) else 0) from (a, b) in S group by a",
     "select (a, if min(b) = 0 then 0 else max(6 / b)) from (a, b) in S group by a",
@@ -90,7 +90,7 @@ GUARDED = (
     "select (a, sum(6 / b)) from (a, b) in S where b <> 0 group by a",
     "select (k, count(a)) from (a, b) in S where b <> 0 group by k: 6 / b",
     "select (a, sum(6 / b)) from (a, b) in S group by a having count(b) > 1 and min(b) > 0 order by a",
-    # totals, and what stands beside them
+    # totals, and the terms beside them
     "if count(S) > 0 then 6 / count(S) else 0",
     "select (a, if count(T) > 0 then 6 / count(T) else 0) from (a, b) in S",
     "select (a, if b > 0 then 6 / (count(T) - a) else 0) from (a, b) in S where count(T) > a",
@@ -144,7 +144,7 @@ GUARDED = (
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_guarded_does_not_fail(text: str, data: st.DataObject) -> None:
-    """Where a single evaluation over what is there does not fail, the view does not."""
+    """If a single evaluation over the current rows does not fail, the view does not fail either."""
     assert_guarded(text, data)
 
 
@@ -160,7 +160,7 @@ OUT_OF_RANGE = (
     "select a from (a, b) in S where a < 3 and (a + 1) in (select d from (c, d) in T)",
     "select (a, if a > 2 then 0 else count(select d from (c, d) in T where c = a + 1)) from (a, b) in S",
     "select (a, (select d from (c, d) in T where c = -2 - a)) from (a, b) in S where a < 3",
-    # what is added up for groups that nobody asks for
+    # sums over groups that nobody asks for
     "select (a, sum(select d + 1 from (c, d) in T where c = a)) from (a, b) in S where a < 3",
     "select (a, sum(select d * d - c from (c, d) in T where c = a and d > 0)) from (a, b) in S",
     "select (a, avg(select -2 - d from (c, d) in T where c = a)) from (a, b) in S",
@@ -168,7 +168,7 @@ OUT_OF_RANGE = (
     "select (k, sum(b * b)) from (a, b) in S group by k: a having max(b) < 3",
     "select (k, if max(b) < 3 then sum(b + k) else 0) from (a, b) in S group by k: a",
     "select (k, if max(b) < 3 then avg(b * 2 + 0.5) else 0.0) from (a, b) in S group by k: a",
-    # a sum itself, which is read where it is asked for
+    # the sum itself, which may overflow only where it is asked for
     "select (k, sum(b)) from (a, b) in S group by k: a having max(b) < 3",
     "select (k, if max(b) < 3 then sum(b) else 0) from (a, b) in S group by k: a",
     "select (a, sum(select d from (c, d) in T where c = a)) from (a, b) in S where a < 3",
@@ -176,7 +176,7 @@ OUT_OF_RANGE = (
     "select (k, sum(b)) from (a, b) in S, (c, d) in T where a = c group by k: a having max(b) < 3 and max(d) < 3",
     "if max(select b from (a, b) in S) < 3 then sum(select b from (a, b) in S) else 0",
     "select (x, sum(select sum(b) from (a, b) in S where a = y group by k: b)) from (x, y) in T where x < 3",
-    # one of all rows
+    # totals over all rows
     "if max(select b from (a, b) in S) < 3 then sum(select b + 1 from (a, b) in S) else 0",
     "if max(select b from (a, b) in S) < 3 then max(select b + a from (a, b) in S) else 0",
     "if max(select b from (a, b) in S) < 3 then avg(select b * 2 from (a, b) in S where b + 1 > 0) else 0.0",
@@ -194,7 +194,7 @@ OUT_OF_RANGE = (
     "select a from (a, b) in S where not exists(select d from (c, d) in T where c = a and d + 1 > 2)",
     "select (a, (select d from (c, d) in T where c = a and d + 1 > 2)) from (a, b) in S",
 )
-"""What leaves the range of its type for rows that a condition keeps out, or that have no partner."""
+"""Queries with numbers that overflow only for rows that a condition excludes, or that have no partner."""
 
 
 @pytest.mark.parametrize("text", OUT_OF_RANGE)
@@ -212,7 +212,7 @@ def compiled(text: str) -> tuple[Term, Plan]:
 
 
 def assert_guarded(text: str, data: st.DataObject, rows: Mapping[str, st.SearchStrategy[Value]] = ROWS) -> None:
-    """It is so of a query in a history that is drawn."""
+    """Over a drawn history, the view has the value of the query if a single evaluation does not fail."""
     term, plan = compiled(text)
     view = ReferenceView(plan)
     streams = [name for name in STREAMS if name in view.plan.streams]

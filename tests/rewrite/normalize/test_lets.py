@@ -1,4 +1,4 @@
-"""What is named by a `let`, or in a `from`, stands in the place of its name, or keeps it: the answer is the same."""
+"""A definition by `let`, or in a `from`, is inlined or kept: the answer is the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def totals(n: int) -> str:
 
 
 def selects(n: int) -> str:
-    """Each goes through the one before twice."""
+    """Each definition reads the one before twice."""
     made = "select (k, a) from (k, a) in v{0} where a > avg(select b from (j, b) in v{0})"
     lets = "".join(f"let v{i} = ({made.format(i - 1)}) in " for i in range(1, n + 1))
     return f"let v0 = (select (r.k, r.v) from r in R) in {lets}select k from (k, a) in v{n}"
@@ -43,7 +43,7 @@ def of_each_row(n: int) -> str:
 
 
 def of_a_pair(n: int) -> str:
-    """The parts of a tuple are named, each by itself."""
+    """The parts of a tuple get names of their own."""
     pair = "((select (r.k, r.v) from r in R), (select r.v from r in R))"
     return f"let (a, b) = {pair} in select (x, sum(b), count(a)) from (x, y) in a where y in b and y < {n} group by x"
 
@@ -61,7 +61,7 @@ def size(found: Term) -> int:
 
 @pytest.mark.parametrize("shape", SHAPES[:3], ids=lambda shape: shape.__name__)
 def test_names_of_names_do_not_grow_by_powers_of_two(shape: Callable[[int], str]) -> None:
-    """Ten more names are as many parts more, at any length."""
+    """Ten more names add about the same number of parts to the normal form, at any length."""
     grown = [size(normal_form(term(shape(n)))) for n in (20, 30, 40)]
     assert grown[2] - grown[1] <= grown[1] - grown[0] + 5 < 1_000
     assert len(planned(term(shape(40))).plan.stages) < 20

@@ -1,4 +1,4 @@
-"""Quantifiers that are nested in one another, and linked with the outermost row: they mean the same as joins."""
+"""Nested quantifiers that refer to the outermost row: as joins, they mean the same."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ ALL = {**QUERIES, **AS_THEY_ARE}
 
 @st.composite
 def rows(draw: st.DrawFn) -> Value:
-    """A row of few different values, of which some are missing."""
+    """A row with few distinct values, some of them missing."""
     small = st.integers(0, 2)
     columns: dict[str, st.SearchStrategy[Value]] = {
         "a": small,
@@ -92,7 +92,7 @@ def rows(draw: st.DrawFn) -> Value:
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())
 def test_they_mean_the_same(name: str, data: st.DataObject) -> None:
-    """In normal form, and kept up to date over rows that come and go, also where sources are empty."""
+    """The normal form, and a view under insertions and deletions, mean the same, even if sources are empty."""
     query = mrql.compile(ALL[name], **STREAMS)
     view = ReferenceView(planned(query.term, shrinking=frozenset(STREAMS)).plan)
     streams = [*view.plan.streams]
@@ -110,7 +110,7 @@ def test_they_mean_the_same(name: str, data: st.DataObject) -> None:
 
 
 def sources_for_each(term: Term, *, inside: bool = False) -> list[Term]:
-    """The sources that are read anew for each element; those of a total that is the same for all elements are not."""
+    """The sources that are read anew for each element; not those of a total that is the same for all elements."""
     if isinstance(term, Stream):
         return [term] if inside else []
     if isinstance(term, Reduce) and not free_vars(term):
@@ -123,7 +123,7 @@ def sources_for_each(term: Term, *, inside: bool = False) -> list[Term]:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_they_are_joined(name: str) -> None:
-    """No source is read for each row, and none is joined with all of another."""
+    """No source is read for each row, and none is joined with all rows of another."""
     normal = normal_form(mrql.compile(QUERIES[name], **STREAMS).term)
     assert sources_for_each(normal) == []
     assert [t for t in subterms(normal) if isinstance(t, CoGroup) and pair_type(t.left)[0] == ty.UNIT] == []
@@ -133,14 +133,14 @@ S = [(1, 1, 0), (2, 1, 2), (None, 0, 1), (1, 1, 0), (0, 2, None)]
 T = [(1, 0, 2), (2, 2, 1), (2, 2, 1), (0, None, 2)]
 U = [(1, 1, 0), (2, 1, 1), (0, 1, 2), (2, 2, 2), (1, None, 0), (1, 1, 5)]
 TOTALS = {"division": 1, "all some": 0, "an alternative": 0, "some without": 1, "some some": 0, "a count": 0}
-"""How many totals each query compares with by an inequality: by an equality they are joined."""
+"""The number of totals that each query compares by an inequality; by an equality, they are joined."""
 
 
 @pytest.mark.wide(keep=3)
 @pytest.mark.spark
 @pytest.mark.parametrize("name", TOTALS)
 def test_spark_goes_through_no_product(spark: SparkSession, name: str) -> None:
-    """The plan has no loop over two tables: one beside a total is a loop over a single row."""
+    """The Spark plan has no product of two tables: a nested-loop join has a total, a single row, on one side."""
     query = mrql.compile(QUERIES[name], **dict.fromkeys(STREAMS, "bag(<a: long, b: long, n: int>)"))
     contents = {"S": S, "T": T, "U": U}
     frames = {stream: spark.createDataFrame(contents[stream], "a long, b long, n int") for stream in STREAMS}

@@ -1,4 +1,4 @@
-"""What is remembered of terms makes no difference, and spares what was done before."""
+"""Results remembered for terms change nothing, and save repeated work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.strategies import typed_terms
 @settings(max_examples=80, deadline=None)
 @given(typed_terms())
 def test_the_same_again(term: Term) -> None:
-    """A normal form is the same whether anything was known of its parts, or nothing."""
+    """A normal form is the same with and without remembered results."""
     found = prune_columns(normalize(term))
     with pytest.MonkeyPatch.context() as patch:
         for module, name in ((rules, "_SIMPLE"), (copies, "_MADE_ANEW"), (columns, "_PRUNED")):

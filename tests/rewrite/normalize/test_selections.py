@@ -1,4 +1,4 @@
-"""What is asked of the elements of a group before they are grouped, and what is not."""
+"""The conditions on elements of a group that are pushed below the grouping, and those that are not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PUSHED = {
         "p.V > 0",
     ),
 }
-"""Queries, and the condition that goes to the source."""
+"""Queries, and the condition that is pushed to the source."""
 
 
 @pytest.mark.parametrize(("text", "condition"), PUSHED.values(), ids=PUSHED.keys())
@@ -78,7 +78,7 @@ def test_a_condition_stays(text: str) -> None:
 
 
 def _grouped(term: Term) -> list[Term]:
-    """What is grouped, and the sides of joins, down to the sources."""
+    """The sources of groupBys, and the sides of joins."""
     found = list[Term]()
     for part in subterms(term):
         match part:

@@ -78,21 +78,21 @@ def test_sum_and_count_of_an_average_share_a_state() -> None:
 
 
 def test_nested_selects_of_one_key_share_a_state() -> None:
-    """Also where their conditions differ, and one is in the head."""
+    """Nested selects of one key share a coGroup, even if their conditions differ and one is in the head."""
     query = "select (a, max(select d from (c, d) in T where c = a and d < b)) from (a, b) in S "
     term = rewritten(query + "where exists(select d from (c, d) in T where c = a and d > 1)")
     assert len([t for t in subterms(term) if isinstance(t, CoGroup)]) == 1
 
 
 def test_nested_selects_of_other_keys_do_not() -> None:
-    """They have other matches."""
+    """Nested selects of different keys have different matches, and a coGroup each."""
     query = "select (a, count(select d from (c, d) in T where c = b)) from (a, b) in S "
     term = rewritten(query + "where exists(select d from (c, d) in T where c = a)")
     assert len([t for t in subterms(term) if isinstance(t, CoGroup)]) == 2
 
 
 def test_no_group_is_held_by_the_elements_of_a_join() -> None:
-    """The rows of a join that has a nested select are those of its sides, without the groups that they come from."""
+    """The joined rows that a nested select is over hold no groups of the join that they come from."""
     for name in ("over a join, by its first side", "over a join, by its second side", "over a join of three"):
         for term in subterms(rewritten(NESTED[name])):
             if isinstance(term, CoGroup):
@@ -107,7 +107,7 @@ CALLED = [
     "(k, a, v) in W where v = x group by s: ys#0, x1: v having s = n)",
     "select (xs, j) from (xs, j) in T, (xs1, j1) in T where xs = xs1 and j in (select k from (k, s) in T where s = j)",
 ]
-"""Variables as the passes call theirs: those that were renamed apart were not known to what invents names."""
+"""Queries whose variables have names that the passes invent."""
 
 
 @pytest.mark.parametrize("text", CALLED)

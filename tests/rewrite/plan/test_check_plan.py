@@ -1,4 +1,4 @@
-"""A plan that is not well formed is found, with the pass and the stage: each kind of fault, in a plan made for it."""
+"""A malformed plan is detected, with its pass and stage: each kind of fault, in a plan made for it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def plan(text: str) -> Plan:
 
 
 def stage(plan: Plan, n: int = 0, **changes: Any) -> Plan:
-    """The plan with another stage in the place of one."""
+    """The plan with changes to its n-th stage."""
     stages = list(plan.stages)
     stages[n] = attrs.evolve(stages[n], **changes)
     return attrs.evolve(plan, stages=tuple(stages))
@@ -97,7 +97,7 @@ def the_feed(plan: Plan) -> Feed:
 LONG, ONE = ty.LONG, Lit(1, ty.LONG)
 UNKNOWN = Var("nobody", LONG)
 WRONG = Tup((Lit("text", LONG),))
-"""A literal that is no value of its type."""
+"""A literal that is not a value of its type."""
 STREAM = Stream("S", ty.BagType(ty.TupleType((LONG, LONG))))
 TABLE = Stream("R", ty.BagType(LONG), static=True)
 
@@ -128,7 +128,7 @@ BROKEN: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
         lambda p: component(p, name=p.stages[0].components[1].name),
         "two of its components have one name",
     ),
-    # how it came about
+    # its derivation
     "a query that is not typed": (GROUPED, lambda p: derivation(p, query=WRONG), "its derivation: query: "),
     "an h of another type": (GROUPED, lambda p: derivation(p, h=p.query), "h {(long, "),
     "an answer of another type": (GROUPED, lambda p: derivation(p, answer=ONE), "the answer long, and not"),
@@ -197,7 +197,7 @@ BROKEN: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     "more sums than values": (SUMMED, lambda p: reads(p, sums=9), "of which 9 are sums"),
     "a total that is none": (SUMMED, lambda p: unit(p, Lit(1.0, ty.DOUBLE)), "which is no total of long"),
     "a total that no row adds to": (SUMMED, lambda p: feed(p, totals=(0, 5)), "component 5 is a total without a share"),
-    # what is made of states
+    # derived streams and loops
     "a stream over nothing": (
         NESTED,
         lambda p: derived(p, term=Single(Tup((UNKNOWN, Tup(()))))),
@@ -229,7 +229,7 @@ BROKEN: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_plan_is_found(name: str) -> None:
-    """Where it is whole, nothing is said of it."""
+    """Each fault is reported with its pass; the intact plan passes the check."""
     text, broken, message = BROKEN[name]
     check_plan("before", plan(text))
     with pytest.raises(InternalError) as raised:

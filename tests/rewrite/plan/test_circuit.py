@@ -1,4 +1,4 @@
-"""The circuit of a plan: its operators, how each follows a change, and that nothing else decides it."""
+"""The circuit of a plan: its operators, and the rule by which each follows a change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def circuit(
 
 
 def test_the_operators_of_a_join_under_groups() -> None:
-    """Two sides are kept by the join's key, their join by nobody, the groups by theirs."""
+    """Both sides are kept by the join's key, and the groups by their own; the join is not kept."""
     found = circuit("select (a, count(d)) from (a, b) in S, (c, d) in T where b = c group by a")
     assert [(o.id, o.kind, o.inputs) for o in found.operators] == [
         ("S", OperatorKind.SOURCE, ()),
@@ -58,7 +58,7 @@ DIVIDED = "select (a, sum(d / b)) from (a, b) in S, (c, d) in T where a = c grou
 
 
 def test_a_join_that_may_fail_meets_what_is_there() -> None:
-    """Only where a row may go again: until then, each pair that there is stays."""
+    """A join that may fail joins only rows that exist together, if rows may be deleted; otherwise pairs stay."""
     join = circuit(DIVIDED, shrinking=frozenset("T")).by_id["X1.join"]
     assert join.form == DeltaForm.THERE
     assert join.rule == "Δ⁺S ⋈ T' ⊎ Δ⁻S ⋈ T ⊎ (S∩S') ⋈ Δ⁺T ⊎ (S∩S') ⋈ Δ⁻T"
@@ -69,7 +69,7 @@ def test_a_join_that_may_fail_meets_what_is_there() -> None:
 
 
 def test_what_is_derived_may_lose_rows() -> None:
-    """A group's value takes the place of the one before."""
+    """A derived stream may lose rows: the new value of a group replaces the old one."""
     nested = "(select (a, max(b)) from (a, b) in S group by a)"
     found = circuit(DIVIDED.replace("(a, b) in S", f"(a, b) in {nested}"))
     (join,) = (o for o in found.operators if o.kind is OperatorKind.JOIN)
@@ -85,7 +85,7 @@ def test_explain_says_the_rule_that_is_run() -> None:
 
 
 def test_what_is_kept_says_how_it_is_read() -> None:
-    """What a loop reads step by step is looked up in its steps; groups are looked up where no other is asked for."""
+    """Each state says how batches read it: by lookups, once as a whole, or in the steps of a loop."""
     once = circuit(
         "select (a, count(d)) from (a, b) in S, (c, d) in T where b = c group by a", shrinking=frozenset("S")
     )
@@ -122,7 +122,7 @@ def test_what_passes_from_stage_to_stage_is_differentiated() -> None:
 
 
 def test_a_loop_goes_round() -> None:
-    """A fixpoint's facts go back to the stage that they are made from; a bag that is carried over is a delay."""
+    """The facts of a fixpoint go back to the stage that they are made from; the bag of a diffused loop is a delay."""
     facts = circuit(WAYS, shrinking=frozenset("S"), strategy=LoopStrategy.FIXPOINT)
     back = facts.by_id["F"]
     assert back.kind is OperatorKind.DIFFERENTIATE
@@ -136,7 +136,7 @@ def test_a_loop_goes_round() -> None:
 
 @pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
 def test_a_circuit_hangs_together(construct: Construct) -> None:
-    """Every operator has an id of its own, the same each time, and is given something by operators that are there."""
+    """Every operator has a unique id, stable across plannings, and its inputs are operators of the circuit."""
     plan = plan_of(construct)
     found = circuit_of(plan)
     assert len(found.by_id) == len(found.operators)
@@ -148,7 +148,7 @@ def test_a_circuit_hangs_together(construct: Construct) -> None:
 
 @pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
 def test_the_rules_are_those_of_the_terms(construct: Construct) -> None:
-    """Whatever stages have changed: what is looked up is what the judgements say of them."""
+    """For every set of changed stages, the rule that the circuit looks up is the one that the analyses give."""
     plan = plan_of(construct)
     found = circuit_of(plan)
     for rules in (found.answer, *found.derived.values()):

@@ -1,4 +1,4 @@
-"""What a batch costs, in words: they are those of what is run."""
+"""The cost of a batch of a join, in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BY_KEY = "the partners of a batch's rows are looked up by key, in a large state 
 
 
 def join(text: str, *, strategy: LoopStrategy = LoopStrategy.AUTO, shrinking: str = "") -> Operator:
-    """The one join of a query over streams of which some may lose rows."""
+    """The only join of a query; the streams in `shrinking` may lose rows."""
     plan = planned(mrql.compile(text, **PAIRS).term, strategy=strategy, shrinking=frozenset(shrinking)).plan
     (found,) = (o for o in circuit_of(plan).operators if o.kind is OperatorKind.JOIN)
     return found
@@ -32,7 +32,7 @@ def test_a_join_of_two_looks_up_partners() -> None:
     "head", ["(a, f)", "(b, f)", "(a, d, f)"], ids=["no key is used", "the key is used", "the other key is used"]
 )
 def test_a_later_join_by_another_key_says_so(head: str) -> None:
-    """T is kept by c, by which a batch of S meets it; one of P meets it by d."""
+    """T is kept by c, by which batches of S look it up; batches of P look it up by d."""
     found = join(f"select {head} from (a, b) in S, (c, d) in T, (e, f) in P where b = c and d = e")
     sent = "batches of P meet T by another key: it is kept by that one too where it is large"
     assert (found.cost, found.reason) == (Cost.KEYS, f"{BY_KEY}; {sent}")
@@ -52,7 +52,7 @@ def test_a_key_that_it_cannot_be_kept_by_is_named(text: str) -> None:
 
 
 def test_later_joins_by_the_key_of_each_input_say_nothing_of_it() -> None:
-    """P is met by e, by which it is kept, whatever has come."""
+    """P is kept by e, and always looked up by e, whichever stream has a batch."""
     found = join("select (a, d, f) from (a, b) in S, (c, d) in T, (e, f) in P where b = c and b = e")
     assert "meet P" not in str(found.reason)
     assert "meet T" not in str(found.reason)
@@ -68,7 +68,7 @@ def test_of_a_large_query_each_input_is_named_once() -> None:
 
 
 def test_the_steps_of_a_loop_look_up() -> None:
-    """What they read again and again is in blocks where it is large."""
+    """The steps of a loop look partners up by key, in a large state by its blocks."""
     found = join(
         "repeat w = select distinct e from e in S"
         " step select distinct v from v in (w union (select (a, d) from (a, b) in w, (c, d) in S where b = c))",

@@ -34,7 +34,7 @@ TYPES: dict[str, ty.Type] = {
 
 
 def inputs(text: str, *, insert_only: bool = True) -> list[Input]:
-    """What the one join of a query keeps of its inputs."""
+    """The inputs of the only join of a query, as they are kept."""
     plan = mrql.compile(text, **TYPES).trace(insert_only=insert_only).plan
     (feed,) = [feed for stage in plan.stages for feed in stage.feeds if len(feed.rows.inputs) > 1]
     return list(feed.rows.inputs)
@@ -45,8 +45,8 @@ def kept(text: str) -> list[tuple[str, int]]:
 
 
 def test_the_two_maps_of_cumulus() -> None:
-    """[CU]: of orders and items, `sum(price × rate)` keeps the sum of rates and the sum of prices by key, and by their
-    magnitude, which says what a product of them can be."""
+    """[CU]: for `sum(price × rate)` over orders and items, the sums of rates and of prices are kept by key and by
+    magnitude, which bounds their product."""
     found = kept("sum(select i.price * o.rate from o in orders, i in items where o.key = i.key)")
     assert found == [
         (f"(o.key, ({magnitude('o.rate')}, 1L, {mantissa('o.rate')}))}}", 2),
@@ -67,17 +67,17 @@ def mantissa(column: str) -> str:
     [
         ("sum(i.price * (1 - i.tax))", [1, 7]),
         ("sum(i.price * (1 - o.rate))", [2, 2]),
-        # A difference of two sides may be small where they are large.
+        # A difference of two sides may be small if the sides are large.
         ("sum(i.price * i.tax - o.rate)", [0, 0]),
         ("sum((i.price - o.rate) * (i.price - o.rate))", [0, 0]),
         ("sum(i.price + o.rate)", [0, 0]),
-        # A product of three may be infinite, or nothing, on the way.
+        # A product of three may be infinite or zero in between.
         ("sum(i.price * o.rate * 2.0)", [0, 0]),
         ("sum(i.count * o.count)", [3, 3]),
         ("sum(2 * i.count)", [1, 3]),
         ("sum(i.count + 1)", [1, 3]),
         ("sum(i.count - o.count)", [0, 0]),
-        # A row without a partner may not end in an error.
+        # A row without a partner must not cause an error.
         ("sum(i.count * i.count)", [0, 0]),
         ("avg(i.count)", [1, 4]),
         ("sum(if i.count > 1 then 1 else 0)", [1, 2]),
@@ -86,7 +86,7 @@ def mantissa(column: str) -> str:
         ("sum(i.price), min(i.tax)", [1, 7]),
         ("sum(sqrt(i.price * o.rate))", [0, 0]),
         ("min(i.price), max(o.rate)", [0, 0]),
-        # Decimals have first digits and last ones, or these alone.
+        # Decimals are summed as their first and last digits, or as the last ones alone.
         ("sum(i.cost * (1 - i.cost))", [1, 3]),
         ("sum(i.cost), avg(i.cost)", [1, 3]),
         ("sum(i.worth), sum(o.fee)", [2, 3]),
@@ -97,7 +97,7 @@ def mantissa(column: str) -> str:
     ],
 )
 def test_what_is_kept(head: str, sums: list[int]) -> None:
-    """For each side the number of sums, the number of rows among them; 0 where rows are kept."""
+    """For each side, the number of sums that are kept, including the number of rows; 0 where the rows are kept."""
     found = inputs(f"select (o.day, {head}) from o in orders, i in items where o.key = i.key group by o.day")
     assert [read.sums for read in found] == sums
 
@@ -105,7 +105,7 @@ def test_what_is_kept(head: str, sums: list[int]) -> None:
 @pytest.mark.parametrize(
     ("head", "sums"),
     [
-        # What a rounded product adds, another one takes away where the sums of the sides have changed meanwhile.
+        # If the sums of the sides have changed, a deletion subtracts another rounded product than its insertion added.
         ("sum(i.price * (1 - o.rate))", [0, 0]),
         ("sum(i.price * i.count), sum(i.price * o.rate)", [1, 7]),
         ("sum(i.price * (1 - i.tax))", [1, 7]),
@@ -120,7 +120,7 @@ def test_what_is_kept_where_rows_may_go(head: str, sums: list[int]) -> None:
 
 
 def test_what_is_derived_may_lose_rows() -> None:
-    """A group's value takes the place of the one before, also where nothing is deleted."""
+    """A derived stream may lose rows even without deletions: the new value of a group replaces the old one."""
     groups = "(select (k, sum(i.price)) from i in items group by k: i.key)"
     query = f"sum(select s * o.rate from o in orders, (k, s) in {groups} where o.key = k)"
     assert [read.sums for read in inputs(query)] == [0, 0]
@@ -142,7 +142,7 @@ def numbers() -> st.SearchStrategy[str]:
 
 @st.composite
 def sums_over_joins(draw: st.DrawFn) -> str:
-    """A query of sums, and at times of something else, over a join of two or three streams."""
+    """A query of sums, sometimes beside another aggregation, over a join of two or three streams."""
     three = draw(st.booleans())
     source = "(a, b) in S, (c, d) in T" + (", p in P" if three else "")
     usable = numbers().filter(lambda text: any(name in text for name in "abd") and (three or "p." not in text))
@@ -165,7 +165,7 @@ def test_sums_over_joins_are_exact(text: str, data: st.DataObject) -> None:
 
 
 def assert_sums_are_exact(text: str, data: st.DataObject) -> None:
-    """After each batch the answer is that of a single evaluation over what is left."""
+    """After each batch the answer is that of a single evaluation over the current rows."""
     query = mrql.compile(text, **STREAMS).term
     streams = sorted(STREAMS.keys() if " P" in text else STREAMS.keys() - {"P"})
     view = ReferenceView(planned(query, shrinking=frozenset(streams)).plan)
@@ -177,7 +177,7 @@ def assert_sums_are_exact(text: str, data: st.DataObject) -> None:
 
 
 DIGITS = tuple(ty.DecimalType(*digits) for digits in ((15, 2), (20, 0), (20, 12), (21, 4), (38, 0), (38, 6), (38, 30)))
-"""Types of decimals that are added up as they are, in two, and as integers."""
+"""Decimal types whose values are added up as they are, in two parts, and as integers."""
 TO_ADD = [
     *("x", "y", "if y > 0m then x else 0m", "if is_null(y) then null else x", "x * x", "x + 1", "x - y", "abs(x)"),
     *("x as decimal(38, 2)", "i as decimal(20, 4)", "x * 0.5m", "x * i"),
@@ -199,7 +199,7 @@ def sums_of_decimals(draw: st.DrawFn) -> tuple[dict[str, ty.Type], str]:
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn=sums_of_decimals(), data=st.data())
 def test_sums_of_decimals_over_joins_are_exact(drawn: tuple[dict[str, ty.Type], str], data: st.DataObject) -> None:
-    """To the last digit, at the ends of what a decimal holds, and an error where the query is one."""
+    """Sums are exact to the last digit, up to the limits of a decimal; the view fails where the query does."""
     types, text = drawn
     try:
         query = mrql.compile(text, **types)
@@ -245,7 +245,7 @@ MISSING = {
     ],
 )
 def test_a_tuple_that_is_missing_is_a_column(text: str) -> None:
-    """It is not taken apart: put together again it would be one of missing parts."""
+    """A tuple that may be missing is not taken apart: rebuilt, it would be a tuple of missing parts."""
     query = mrql.compile(text, **PAIRED)
     view = ReferenceView(planned(query.term, shrinking=frozenset(PAIRED)).plan)
     view.apply({name: ZSet.of(rows) for name, rows in MISSING.items()})

@@ -1,4 +1,4 @@
-"""Joins of three and more: the order for a batch of each input, and that it changes nothing but the order."""
+"""Joins of three inputs or more: the order for a batch of each input, and that the answer does not depend on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.planning import planned
 
 
 def joined(text: str) -> Multilinear:
-    """The rows of the one join of a query."""
+    """The rows of the only join of a query."""
     plan = mrql.compile(text, **STREAMS).trace().plan
     (feed,) = [feed for stage in plan.stages for feed in stage.feeds if len(feed.rows.inputs) > 1]
     return feed.rows
@@ -33,7 +33,7 @@ CHAIN = "select (a, p.V) from (a, b) in S, (c, d) in T, p in P where b = c and d
 
 
 def test_a_batch_of_the_last_input_comes_first() -> None:
-    """What a batch of P meets in T is met in S: no join is of two stored sides."""
+    """A batch of P is joined with T, and the result with S: no join is of two stored sides."""
     rows = joined(CHAIN)
     assert [label for label, _ in rows.orders] == ["P·2"]
     body = rows.for_batch("P·2")
@@ -46,7 +46,7 @@ def test_a_batch_of_the_last_input_comes_first() -> None:
 
 
 def test_a_side_is_joined_as_it_lies() -> None:
-    """An input that is stored by the key of a join is a side of it, with no cMap that could hide where its rows are."""
+    """An input that is stored by the key of a join is a side of the join directly, without a cMap around it."""
     sides = [(t.left, t.right) for t in subterms(joined(CHAIN).for_batch("P·2")) if isinstance(t, CoGroup)]
     plain = {side.name for pair in sides for side in pair if isinstance(side, Stream)}
     assert plain == {"P·2", "S·0"}
@@ -54,7 +54,7 @@ def test_a_side_is_joined_as_it_lies() -> None:
 
 
 def test_a_condition_on_one_input_that_may_fail() -> None:
-    """It is evaluated for the rows of that input in every order; one on joined rows is guarded by their join."""
+    """A condition that may fail allows another order if it is on one input; on joined rows, their join guards it."""
     first = CHAIN.replace("where", "where d > 0 and 6 / d > 1 and")
     assert [label for label, _ in joined(first).orders] == ["P·2"]
     assert joined(f"{CHAIN} and d <> a and 6 / (d - a) > 1").orders == ()
@@ -69,12 +69,12 @@ def test_a_condition_on_one_input_that_may_fail() -> None:
     ],
 )
 def test_where_there_is_no_other_order(text: str) -> None:
-    """Two inputs have one order, and what no equality links stays as it is."""
+    """Two inputs have one order, and inputs that no equality links keep theirs."""
     assert joined(text).orders == ()
 
 
 def test_an_equality_over_two_inputs_is_kept_in_every_order() -> None:
-    """It links Q to none of the others alone: where a batch of Q comes first, it is a condition on what is joined."""
+    """It links Q to neither of the others alone: if a batch of Q comes first, it is a condition on the joined rows."""
     streams = dict.fromkeys("STQ", "bag((long, long))")
     text = "select (a, e) from (a, x) in S, (b, y) in T, (c, e) in Q where a = b and a = c and x + y = e"
     query = mrql.compile(text, **streams).term
@@ -88,7 +88,7 @@ def test_an_equality_over_two_inputs_is_kept_in_every_order() -> None:
 
 @st.composite
 def joins(draw: st.DrawFn) -> str:
-    """Joins of three or four inputs, in a chain, a star or a circle, with filters between and totals above."""
+    """Joins of three or four inputs, in a chain, a star or a cycle, with filters between and totals above."""
     source = ["(a, b) in S", "(c, d) in T", "p in P", "(e, f) in draw"]
     count = draw(st.sampled_from([3, 3, 4]))
     source[3] = draw(st.sampled_from(["(e, f) in S", "(e, f) in T"]))
@@ -117,7 +117,7 @@ def test_any_join_is_exact(text: str, data: st.DataObject) -> None:
 
 
 def assert_any_order_is_exact(text: str, data: st.DataObject) -> None:
-    """After each batch the answer is that of a single evaluation over what is left; every order is well-formed."""
+    """After each batch the answer is that of a single evaluation over the current rows; every order is well-typed."""
     query = mrql.compile(text, **STREAMS).term
     plan = planned(query, shrinking=frozenset(STREAMS)).plan
     for stage in plan.stages:

@@ -1,4 +1,4 @@
-"""By which other keys the inputs of a join are met, and which of these they can be kept by."""
+"""The other keys by which inputs of a join are looked up, and by which of these they can be kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAIRS = "{(long, long)}"
 
 
 def met(text: str, **types: str) -> dict[tuple[str, str], tuple[Path, ...] | None]:
-    """The keys of a query's join: of whose batches, of which input."""
+    """The other keys of a query's joins, by the stream of the batch and the stream that it looks up."""
     plan = planned(mrql.compile(text, **types).term).plan
     feeds = (feed for stage in plan.stages for feed in stage.feeds)
     return {(key.batch[0], key.label[0]): key.parts for feed in feeds for key in other_keys(feed)}
@@ -22,12 +22,12 @@ THREE = "select (a, f) from (a, b) in S, (c, d) in T, (e, f) in P where b = c an
 
 
 def test_a_part_as_it_is() -> None:
-    """T is kept by c, and its elements are (c, d)."""
+    """T, with elements (c, d), is kept by c, and looked up by d, its second part."""
     assert met(THREE.format("d", "e"), S=PAIRS, T=PAIRS, P=PAIRS) == {("P", "T"): ((1,),)}
 
 
 def test_an_input_is_met_by_what_its_batch_has_met_before() -> None:
-    """A batch of Q goes by way of P to T; and one of P finds T, and Q by its own key."""
+    """A batch of Q looks up P, and then T through P; a batch of P looks up T, and Q by the key that Q is kept by."""
     text = "select (a, h) from (a, b) in S, (c, d) in T, (e, f) in P, (g, h) in Q where b = c and d = e and f = g"
     found = met(text, **dict.fromkeys("STPQ", PAIRS))
     assert found == {("P", "T"): ((1,),), ("Q", "T"): ((1,),), ("Q", "P"): ((1,),)}
