@@ -82,7 +82,7 @@ def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[s
         check(name, answer, expected)
         kept[name] = median(ms for (times, _), _ in found for ms in times)
         anew[name] = median(ms for _, (times, _) in found for ms in times)
-    batch = f"a batch of {COME} rows that come and {GO} that go, {size:,} rows in {GROUPS:,} groups"
+    batch = f"a batch of {COME} insertions and {GO} deletions, {size:,} rows in {GROUPS:,} groups"
     lines = [
         f"| {batch} | mrql, ms | Spark, from a cached frame, ms |",
         "|---|---:|---:|",

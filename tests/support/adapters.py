@@ -48,7 +48,7 @@ class Twice(Numbers):
     """Reads the last row of the previous part again with each part."""
 
     def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
-        yield from self.lines()[0:0] or super().read(max((start or 0) - 1, 0), end)
+        yield from super().read(max((start or 0) - 1, 0), end)
 
 
 class Forgetful(Numbers):

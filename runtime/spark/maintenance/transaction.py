@@ -68,6 +68,8 @@ class Transaction:
     garbage: list[Run] = attrs.Factory(list)
     """The runs that earlier batches have replaced or kept, which nothing can read once this one is committed."""
     garbage_of_loops: LoopCheckpoints = attrs.Factory(LoopCheckpoints)
+    given_up: list[Run] = attrs.Factory(list)
+    """The runs of a batch that is rolled back, which are not freed yet."""
     touched: dict[str, int] = attrs.Factory(dict)
     """The number of keys that it has touched in each stage, if they were counted."""
     milliseconds: dict[str, float] = attrs.Factory(dict)
@@ -117,19 +119,25 @@ class Transaction:
 
         If it is interrupted, it is to be called again: all states are restored before anything is freed.
         """
-        if not self.is_open:
+        if self.is_committed:
             return
-        given_up = [run for table in tables for run in table.rollback()]
-        self.is_open = False
+        if self.is_open:
+            for table in tables:
+                self.given_up += table.rollback()
+            self.is_open = False
         # If Spark has ended there is nothing left to free, and the reason for that is to be reported instead.
         with unless_stopped():
-            for run in given_up:
-                run.free()
-            self.temporaries.free()
+            self._free_given_up()
 
     def free(self) -> None:
         """Frees all that is kept besides the states."""
         self.commit()
+        self._free_given_up()
+
+    def _free_given_up(self) -> None:
+        while self.given_up:
+            self.given_up[-1].free()
+            self.given_up.pop()
         self.temporaries.free()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
+from typing import Any
 
 import attrs
 import pytest
@@ -17,7 +19,7 @@ from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.maintenance.loops.iteration import Rounds
-from mrql.runtime.spark.maintenance.transaction import Savepoint
+from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
 from mrql.runtime.spark.view_states import ViewStates
 
 PAIRS = parse_type("{(long, long)}")
@@ -46,6 +48,47 @@ class Holder:
     items: list[int]
     places: dict[str, int]
     names: set[str]
+
+
+@attrs.define(eq=False)
+class Freed:
+    """A run, or a table with one, that is interrupted once."""
+
+    log: list[str]
+    name: str
+    interrupted: bool = False
+    runs: list[Freed] = attrs.Factory(list)
+
+    def free(self) -> None:
+        self._once("free")
+
+    def rollback(self) -> list[Freed]:
+        self._once("roll back")
+        runs, self.runs = self.runs, []
+        return runs
+
+    def _once(self, what: str) -> None:
+        if self.interrupted:
+            self.interrupted = False
+            raise KeyboardInterrupt
+        self.log.append(f"{what} {self.name}")
+
+
+@pytest.mark.parametrize("interrupted", ["nothing", "A", "B", "a", "b"])
+def test_a_rollback_that_is_interrupted_is_completed_by_the_next(interrupted: str) -> None:
+    """All tables are rolled back before anything is freed, and each run is freed."""
+    log = list[str]()
+    runs = [Freed(log, name, name == interrupted) for name in "ab"]
+    tables: Any = [
+        Freed(log, name.upper(), name.upper() == interrupted, [run]) for name, run in zip("ab", runs, strict=True)
+    ]
+    transaction = Transaction([])
+    with nullcontext() if interrupted == "nothing" else pytest.raises(KeyboardInterrupt):
+        transaction.rollback(tables)
+    transaction.rollback(tables)
+    assert {*log} == {"roll back A", "roll back B", "free a", "free b"}
+    assert sorted(log[-2:]) == ["free a", "free b"]
+    assert transaction.is_rolled_back
 
 
 def test_all_is_as_it_was() -> None:
