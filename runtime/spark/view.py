@@ -186,7 +186,7 @@ class SparkView:
         if self.settings is self.several:
             return
         with settings(self.spark, self.settings):
-            if not is_too_large(batch, rows):
+            if not is_too_large(self.plan, rows, batch):
                 return
         self.states.repartition(self.several)
         self.tables.update(self.static_tables)

@@ -101,6 +101,34 @@ def test_states_that_have_grown_are_distributed(
     assert persistent_rdds(spark) <= before
 
 
+WAYS = """
+repeat ways = select distinct e from e in S
+  step select distinct w from w in (ways union (select (a, d) from (a, b) in ways, (c, d) in S where b = c))
+"""
+RANKS = """
+repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in S)
+  step select (b, 0.15 + 0.85 * sum(r)) from (a, r) in ranks, (c, b) in S where a = c group by b
+  limit 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "strategy", "parts"),
+    [(WAYS, "fixpoint", 1), (WAYS, "recompute", 2), (RANKS, "exact", 2), (RANKS, "diffuse", 2)],
+    ids=["fixpoint", "recompute", "exact", "diffuse"],
+)
+def test_states_that_steps_go_through_are_distributed_earlier(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, text: str, strategy: str, parts: int
+) -> None:
+    """A fixpoint looks up the rows of its keys, while the steps of other loops may go through all rows."""
+    monkeypatch.setattr(partitions, "IN_ONE_MAX_ROWS_OF_STEPS", 3)
+    with mrql.compile(text, S=PAIRS).view(spark, loop=strategy) as view:
+        view.apply(S=pairs(spark, (1, 2), (2, 3), (3, 4), (4, 1)))
+        assert spread(view._view) == {1}
+        view.apply(S=pairs(spark, (4, 5)))
+        assert spread(view._view) == {parts}
+
+
 @pytest.mark.parametrize("fails", ["repartitioned", "compute_all"])
 def test_a_growth_that_fails_changes_nothing(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
     """If the states cannot be distributed, none of the tables is, and the batch fails; the next batch tries again."""
