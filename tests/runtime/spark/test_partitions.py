@@ -15,6 +15,7 @@ from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.run import Indexed
 from mrql.runtime.spark.state.table import Table
 from mrql.runtime.spark.view import SparkView
+from tests.runtime.spark.maintenance.test_transaction import RANKS, WAYS
 from tests.support.partitions import GROWING, IN_ONE, SEVERAL
 
 pytestmark = [pytest.mark.spark, pytest.mark.partitions(IN_ONE)]
@@ -99,17 +100,6 @@ def test_states_that_have_grown_are_distributed(
             view.apply(S=mrql.Delta(pairs(spark, (n, n)), pairs(spark, (n - 1, n - 1 if n > 8 else 1))))
         assert [row[0] for row in answer(view)] == [1, 3, 4, 5, 11]
     assert persistent_rdds(spark) <= before
-
-
-WAYS = """
-repeat ways = select distinct e from e in S
-  step select distinct w from w in (ways union (select (a, d) from (a, b) in ways, (c, d) in S where b = c))
-"""
-RANKS = """
-repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in S)
-  step select (b, 0.15 + 0.85 * sum(r)) from (a, r) in ranks, (c, b) in S where a = c group by b
-  limit 3
-"""
 
 
 @pytest.mark.parametrize(
