@@ -109,7 +109,8 @@ def hint(term: Term | None) -> str | None:
 @attrs.frozen
 class _Tidier:
     keep: frozenset[str]
-    fixed: frozenset[str]
+    taken: frozenset[str]
+    """The names that no binder takes; inside a binder, also the new ones of all binders around it."""
 
     def visit(self, term: Term, renaming: Mapping[str, str], groups: Groups) -> Term:
         match term:
@@ -118,16 +119,17 @@ class _Tidier:
             case Let(pattern, value, body):
                 new_value = self.visit(value, renaming, groups)
                 inner = self.bind(pattern, {}, renaming)
-                new_body = self.visit(body, inner, _without(groups, pattern))
+                new_body = self.inside(inner).visit(body, inner, _without(groups, pattern))
                 return attrs.evolve(term, pattern=rename_pattern(pattern, inner), value=new_value, body=new_body)
             case CMap(Lambda(param, body), source):
                 new_source = self.visit(source, renaming, groups)
                 inner = self.bind(param, _hints(param, source, groups), renaming)
-                new_body = self.visit(body, inner, {**_without(groups, param), **_grouped(param, new_source)})
+                known = {**_without(groups, param), **_grouped(param, new_source)}
+                new_body = self.inside(inner).visit(body, inner, known)
                 return attrs.evolve(term, function=Lambda(rename_pattern(param, inner), new_body), source=new_source)
             case Repeat(Lambda(param, _), source, limit):
                 inner = self.bind(param, {}, renaming)
-                step = self.visit(step_of(term), inner, _without(groups, param))
+                step = self.inside(inner).visit(step_of(term), inner, _without(groups, param))
                 return attrs.evolve(
                     with_step(term, rename_pattern(param, inner), step),
                     source=self.visit(source, renaming, groups),
@@ -138,12 +140,16 @@ class _Tidier:
 
     def bind(self, pattern: Pattern, hints: Mapping[str, str], renaming: Mapping[str, str]) -> dict[str, str]:
         """The renaming inside a binder."""
-        names = Names({*self.fixed, *renaming.values()})
+        names = Names(set(self.taken))
         inner = dict(renaming)
         for variable in pattern_vars(pattern):
             name = variable.name
             inner[name] = names.fresh(hints.get(name) or (name if name in self.keep else base_name(name)))
         return inner
+
+    def inside(self, renaming: Mapping[str, str]) -> _Tidier:
+        """The same inside a binder with this renaming."""
+        return attrs.evolve(self, taken=self.taken | frozenset(renaming.values()))
 
 
 def _without(groups: Groups, pattern: Pattern) -> dict[str, Term]:

@@ -26,9 +26,9 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
+from mrql.rewrite.analysis.infer_merge import joins_elements
 from mrql.rewrite.analysis.join_predicates import reads_sources
 from mrql.rewrite.incremental.answer import drop_lineage
-from mrql.rewrite.incremental.lineage import joins_elements
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.plan import Shape, Stage
 

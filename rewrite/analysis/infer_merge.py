@@ -209,6 +209,15 @@ def is_linear(term: Term, variable: str) -> bool:
     return infer(term, {variable: BAG}) == BAG
 
 
+def joins_elements(function: Term, groups: Pattern) -> bool:
+    """Whether a function of a coGroup's two groups joins them element by element: it is linear in each."""
+    match groups:
+        case PTuple((PVar(xs, _), PVar(ys, _))):
+            return {xs, ys} <= free_vars(function) and is_linear(function, xs) and is_linear(function, ys)
+        case _:
+            return False
+
+
 def infer_multilinear(term: Term) -> Monoid | None:
     """The one monoid `⊕` with `[Si: ⊎, others: □] ⊢ term : ⊕` for every stream occurrence Si, or None.
 

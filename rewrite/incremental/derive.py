@@ -168,7 +168,7 @@ class _Deriver:
                 over_streams = CMap(f, CoGroup(self.streams.linear(c), self.streams.linear(d)), span=term.span)
                 return self.bag(over_streams) if is_multilinear(over_streams) else self.keyed(over_streams)
             case GroupBy() | CoGroup():
-                return self.stage(identity(term, self.names))
+                return self.stage(paired(identity(term, self.names), self.names))
             case Reduce(Aggregate() as monoid, c) if is_group(monoid) or not self.streams.shrinks(c):
                 return self.total(Reduce(monoid, self.streams.linear(c), span=term.span))
             case _:
@@ -204,7 +204,6 @@ class _Deriver:
         known = self.known(term, Shape.KEYED)
         if known is not None:
             return known.derivation.answer
-        term = paired(term, self.names)
         annotated_query = self.checked(self.passes.lineage, term)
         key, groups, body = function_parts(term)
         shrinks = any(map(self.streams.shrinks, children(term.source)))
@@ -240,7 +239,12 @@ class _Deriver:
         return after
 
     def multilinear(self, rows: Term) -> Multilinear:
-        """The rows of a feed, separated into the inputs that they are linear in."""
+        """The rows of a feed, separated into the inputs that they are linear in.
+
+        Raises: InternalError where they are not linear in each input: a batch would then be merged wrongly.
+        """
+        if reads_streams(rows) and not is_multilinear(rows):
+            raise InternalError("derive", "rows that are not linear in each of their inputs")
         made: Multilinear = self.passes.feeds.run(rows)
         self.steps.check(self.passes.feeds, made.body, rows.type)
         return made

@@ -16,8 +16,8 @@ from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import Names, alpha_equal, stream_names, substitute_streams
 from mrql.algebra.errors import InternalError
 from mrql.algebra.terms import CMap, CoGroup, GroupBy, Lambda, Pattern, PTuple, Stream, Term, Union
+from mrql.rewrite.analysis.infer_merge import joins_elements
 from mrql.rewrite.analysis.multilinear import is_multilinear, summands
-from mrql.rewrite.incremental.lineage import joins_elements
 from mrql.rewrite.loops.diffuse import Diffused
 from mrql.rewrite.loops.semi_naive import Fixpoint
 from mrql.rewrite.normalize.group_functions import identity

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
+from mrql.algebra.analysis.missing import there
 from mrql.algebra.analysis.variables import Names, free_vars, substitute, var_of
 from mrql.algebra.errors import InternalError
 from mrql.algebra.terms import (
@@ -106,7 +107,7 @@ class Feeds:
     ) -> Feed:
         x = PVar(self.names.fresh("x"), pair_type(rows)[1])
         units = [(i, substitute(e, {group.name: Single(var_of(x))})) for i, e in parts]
-        return attrs.evolve(self._feed(rows, key, x, units), supports=supports)
+        return attrs.evolve(self._feed(there(rows), key, x, units), supports=supports)
 
     def _of_join(
         self, key: Pattern, groups: tuple[PVar, PVar], parts: list[tuple[int, Term]], left: Term, right: Term

@@ -21,7 +21,7 @@ a partner would be lost, and a side counted once for each lineage of the other o
 from __future__ import annotations
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.variables import Names, all_names, free_vars, pattern_term, var_of
+from mrql.algebra.analysis.variables import Names, all_names, pattern_term, var_of
 from mrql.algebra.monoids import Keyed
 from mrql.algebra.terms import (
     CMap,
@@ -38,7 +38,7 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.rewrite.analysis.infer_merge import is_linear
+from mrql.rewrite.analysis.infer_merge import joins_elements
 from mrql.rewrite.analysis.join_predicates import reads_sources
 
 UNIT = Tup(())
@@ -160,12 +160,3 @@ class _Annotator:
         theta = PVar(self.names.fresh("θ"), lineage_type.items[1])
         pattern, term = pattern_term(key, self.names)
         return PTuple((pattern, theta)), Tup((term, var_of(theta)))
-
-
-def joins_elements(function: Term, groups: Pattern) -> bool:
-    """Whether a function of a coGroup's two groups joins them element by element: it is linear in each."""
-    match groups:
-        case PTuple((PVar(xs, _), PVar(ys, _))):
-            return {xs, ys} <= free_vars(function) and is_linear(function, xs) and is_linear(function, ys)
-        case _:
-            return False

@@ -1,20 +1,30 @@
-"""A function that is linear in a group is applied to each element by itself.
+"""A function that is linear in a group is applied to each element by itself, and one that is linear in both groups to
+each part of a union.
 
-*Equation*:
+*Equations*:
 
     groupBy(e).cMap(λ(k, s). e')  →  cMap(λ(k, x). e'[{x}/s], e), where e' is linear in s     ([MRQL] (3), generalised)
     coGroup likewise, where e' is linear in one side and does not use the other
+
+    cMap(f, coGroup(A ⊎ B, C))  →  cMap(f, coGroup(A, C)) ⊎ cMap(f, coGroup(B, C)), likewise on the right,
+    where f is linear in each group, and uses both
+
+After the second one, the term is linear in each stream, also where a stream occurs in several parts: with A unchanged,
+`A ⊎ B` does not grow as B does, but has A, too.
 """
 
 from __future__ import annotations
 
+from itertools import product
+
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, all_names, bound_names, free_vars, substitute
 from mrql.algebra.terms import CMap, CoGroup, GroupBy, Lambda, PAny, Pattern, PTuple, PVar, Single, Term, Var
-from mrql.rewrite.analysis.infer_merge import is_linear
+from mrql.rewrite.analysis.infer_merge import is_linear, joins_elements
+from mrql.rewrite.analysis.multilinear import summands
 
 
-def over_elements(term: CMap) -> Term:
+def over_elements(term: CMap) -> CMap:
     """The term with the function applied to each element by itself, where it is linear in its group.
 
     >>> from mrql.algebra.notation.parser import parse
@@ -36,11 +46,35 @@ def over_elements(term: CMap) -> Term:
             return term
 
 
+def over_summands(term: CMap) -> tuple[CMap, ...]:
+    """The terms of which the term is the union, where its function joins the elements of two groups, of which one is a
+    union; otherwise the term itself.
+
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
+    >>> types = {name: ty.BagType(ty.TupleType((ty.LONG, ty.LONG))) for name in "STU"}
+    >>> join = "cMap(λ(k, (xs, ys)). cMap(λx. cMap(λy. {(x, y)}, ys), xs), coGroup(S ⊎ T, U))"
+    >>> [show(part.source) for part in over_summands(parse(join, types))]
+    ['coGroup(S, U)', 'coGroup(T, U)']
+    """
+    match term:
+        case CMap(Lambda(PTuple((_, groups)), body), CoGroup(left, right)) if joins_elements(body, groups):
+            pairs = product(_of_type(left), _of_type(right))
+            return tuple(CMap(term.function, CoGroup(a, b), span=term.span) for a, b in pairs)
+        case _:
+            return (term,)
+
+
+def _of_type(side: Term) -> tuple[Term, ...]:
+    """The parts of a union that have elements, which have the type of its own."""
+    return tuple(part for part in summands(side) if part.type == side.type)
+
+
 def _linear_in(body: Term, group: str) -> bool:
     return group in free_vars(body) and is_linear(body, group)
 
 
-def _by_element(key: Pattern, group: str, body: Term, source: Term) -> Term:
+def _by_element(key: Pattern, group: str, body: Term, source: Term) -> CMap:
     item_type = source.type
     assert isinstance(item_type, ty.BagType)
     assert isinstance(item_type.item, ty.TupleType)

@@ -8,12 +8,14 @@
     cMap(λ(x, y). {(x, y)}, S)  →  S, likewise, and where no element is a missing tuple or all are taken apart
     cMap(f, {})                 →  {}
     cMap(f, A ⊎ B)              →  cMap(f, A) ⊎ cMap(f, B)
+    cMap(λp. e, groupBy(S))     →  cMap(λ(k, s). e[(k, s)/p], groupBy(S)), likewise λ(k, (xs, ys)) over coGroup
     cMap(f, if c then e else {})        →  if c then cMap(f, e) else {}
     if c then (if d then e else {}) else {}  →  if c and d then e else {}
     if c then {} else e         →  if not c then e else {}, where c cannot be missing
     (c and d) or (c and e)      →  c and (d or e)
     groupBy(e).cMap(λ(k, s). e') →  cMap(λ(k, x). e'[{x}/s], e), where e' is linear in s     ([MRQL] (3), generalised)
     coGroup likewise, where e' is linear in one side and does not use the other
+    cMap(f, coGroup(A ⊎ B, C))  →  cMap(f, coGroup(A, C)) ⊎ cMap(f, coGroup(B, C)), where f joins the elements
     let p = v in e              →  e[v/p], where v is cheap, used once, or names a stream and is no loop
     let x = <A: v, …> in e      →  let a = v in e[<A: a, …>/x], likewise of tuples, where v is not cheap
     reduce(⊕, {reduce(⊕, e) | x ∈ S})  →  reduce(⊕, {z | x ∈ S, z ∈ e})
@@ -82,7 +84,8 @@ from mrql.algebra.terms import (
 )
 from mrql.rewrite.analysis.join_predicates import factored
 from mrql.rewrite.normalize.copies import is_identity, without_copies
-from mrql.rewrite.normalize.linear_groups import over_elements
+from mrql.rewrite.normalize.group_functions import paired
+from mrql.rewrite.normalize.linear_groups import over_elements, over_summands
 
 FIXPOINT_MAX_ROUNDS = 100
 
@@ -189,9 +192,33 @@ def _cmap(term: CMap) -> Term:
             inner_pattern, inner_body = rename_apart(pattern, body, free_vars(function.body))
             return Let(inner_pattern, value, _simplify(CMap(function, inner_body, span=term.span)))
         case GroupBy() | CoGroup():
-            return over_elements(term)
+            return _over_groups(_with_groups_apart(term))
         case _:
             return _identity(term)
+
+
+def _with_groups_apart(term: CMap) -> CMap:
+    """The term in the form that the rules for functions of groups are for: `λ(k, s)`, `λ(k, (xs, ys))`."""
+    names = Names(set(all_names(term)))
+    new = paired(term, names)
+    return (
+        term
+        if new is term
+        else CMap(Lambda(new.function.param, _simplified(new.function.body)), new.source, span=term.span)
+    )
+
+
+def _over_groups(term: CMap) -> Term:
+    new = over_elements(term)
+    if not isinstance(new.source, CoGroup):
+        return new
+    unions = [side for side in children(new.source) if isinstance(side, Union)]
+    if not unions or not all(_may_be_copied(new.function.body, union) for union in unions):
+        return new
+    parts = over_summands(new)
+    if len(parts) == 1 and parts[0] == new:
+        return new
+    return reduce(lambda a, b: Union(a, b, span=term.span), map(_simplify, parts)) if parts else Empty(term.type)
 
 
 COPIED_MAX_TERMS = 5_000

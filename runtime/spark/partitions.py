@@ -21,8 +21,9 @@ IN_ONE_MAX_ROWS = 3_000_000
 IN_ONE_MAX_ROWS_OF_STEPS = 200_000
 """The same, if the steps of a loop may go through all of them in each batch."""
 
-IN_ONE_MAX_BATCH_BYTES = 64 << 20
-"""Before a batch of more bytes than this, states are put in several: it will add about a million rows to them."""
+IN_ONE_MAX_BATCH_BYTES = 32 << 20
+"""Before a batch of more bytes than this, of all streams together, states are put in several: as Parquet, these are
+some million rows, and one task would hold the hash tables of all of its joins at once."""
 
 IN_ONE_MAX_TABLE_BYTES = 16 << 20
 """A static table of at most so many bytes is read by one task, in each batch."""
@@ -42,7 +43,7 @@ def tables_in_one(tables: Mapping[str, Frame]) -> dict[str, Frame] | None:
 def is_too_large(plan: Plan, rows: int, batch: Iterable[Frame]) -> bool:
     """Whether states of so many rows, or with what a batch will add, are better in several partitions. A batch of
     unknown size is seldom large, and if it was, the states are found to be large before the next one."""
-    return rows > _in_one_max_rows(plan) or any(_is_large(frame) for frame in batch)
+    return rows > _in_one_max_rows(plan) or sum(frame.df.table_bytes or 0 for frame in batch) > IN_ONE_MAX_BATCH_BYTES
 
 
 def _in_one_max_rows(plan: Plan) -> int:
@@ -51,9 +52,3 @@ def _in_one_max_rows(plan: Plan) -> int:
     if any(chosen.strategy is not LoopStrategy.FIXPOINT for chosen in plan.strategies):
         return min(IN_ONE_MAX_ROWS, IN_ONE_MAX_ROWS_OF_STEPS)
     return IN_ONE_MAX_ROWS
-
-
-def _is_large(batch: Frame) -> bool:
-    """Whether the tables that a batch is made from are known to be large."""
-    size = batch.df.table_bytes
-    return size is not None and size > IN_ONE_MAX_BATCH_BYTES

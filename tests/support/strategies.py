@@ -8,7 +8,7 @@ be missing, also whole tuples and collections.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from mrql.algebra import functions as fn
 from mrql.algebra import monoids as mo
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.variables import pattern_vars
+from mrql.algebra.analysis.variables import free_vars, pattern_vars, var_of
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.typecheck import in_carrier
@@ -53,6 +53,7 @@ from mrql.algebra.terms import (
     Tup,
     Union,
     Var,
+    element_type,
 )
 from mrql.algebra.types import Type
 from mrql.algebra.values.decimals import EXACT
@@ -233,6 +234,13 @@ def typed_terms(draw: Draw, streams: Streams = STREAMS, variables: Scope | None 
     """Well-formed terms of any type, grouped collections and scalars more often than chance would have them."""
     t = draw(weighted((2, st.sampled_from(LIKELY)), (1, types())))
     return draw(terms(t, streams, variables, depth))
+
+
+@st.composite
+def group_functions(draw: Draw, streams: Streams, depth: int = 2) -> Term:
+    """Functions of the groups of a groupBy or a coGroup that iterate over the groups, taken apart or not."""
+    generator = _Generator(draw, streams)
+    return generator.over_groups(generator.pair_type({}), {}, depth)
 
 
 @st.composite
@@ -472,6 +480,8 @@ class _Generator:
             lambda: Union(Empty(ty.BagType(ty.NOTHING)), self.term(t, scope, depth)),
             lambda: self.cmap(item, scope, depth),
             lambda: self.cmap_over_nothing(item, scope, depth),
+            lambda: self.over_groups(item, scope, depth),
+            lambda: self.over_groups(item, scope, depth),
             lambda: self.reduced(mo.BAG, item, scope, depth),
             lambda: Cast(self.term(ty.ListType(item), scope, depth), t),
         ]
@@ -509,6 +519,50 @@ class _Generator:
         pattern = self.pattern(self.draw(types(3)))
         body = self.term(ty.BagType(item), _extend(scope, pattern), depth)
         return CMap(Lambda(pattern, body), Empty(ty.BagType(ty.NOTHING)))
+
+    def over_groups(self, item: Type, scope: Scope, depth: int) -> Term:
+        """A function of groups that iterates over some of them, one inside the other."""
+        source = self.draw(st.sampled_from((self.grouped, self.co_grouped)))(scope, depth)
+        pattern = self.pattern(element_type(source))
+        own = [var_of(variable) for variable in pattern_vars(pattern)]
+        groups = [part for variable in own for part in _parts(variable) if isinstance(part.type, ty.BagType)]
+        chosen = self.draw(st.permutations(groups)) if groups else []
+        return CMap(Lambda(pattern, self.nested(item, chosen, _extend(scope, pattern), depth)), source)
+
+    def grouped(self, scope: Scope, depth: int) -> Term:
+        return GroupBy(self.pairs(self.pair_type(scope), scope, depth))
+
+    def co_grouped(self, scope: Scope, depth: int) -> Term:
+        left = self.pair_type(scope)
+        likewise = [pair for pair in self.pair_types(scope) if pair.items[0] == left.items[0]]
+        right = self.draw(st.sampled_from(likewise or [left]))
+        return CoGroup(self.pairs(left, scope, depth), self.pairs(right, scope, depth))
+
+    def pairs(self, pair: Type, scope: Scope, depth: int) -> Term:
+        """A bag of pairs, mostly a stream where there is one."""
+        streams = [s for s in self.streams.values() if s.type == ty.BagType(pair)]
+        is_stream = streams and self.draw(st.integers(0, 2))
+        return self.draw(st.sampled_from(streams)) if is_stream else self.term(ty.BagType(pair), scope, depth)
+
+    def pair_type(self, scope: Scope) -> ty.TupleType:
+        """A type of pairs, mostly that of a stream."""
+        new = st.tuples(types(2), types(2)).map(ty.TupleType)
+        known = list(self.pair_types(scope))
+        return self.draw(weighted((3, st.sampled_from(known)), (1, new)) if known else new)
+
+    def pair_types(self, scope: Scope) -> Iterator[ty.TupleType]:
+        """The types of the pairs in streams and in the collections in scope."""
+        for element in self.ranged(scope):
+            if isinstance(element, ty.TupleType) and len(element.items) == 2:
+                yield element
+
+    def nested(self, item: Type, sources: Sequence[Term], scope: Scope, depth: int) -> Term:
+        """A bag with a generator over each of some of the sources."""
+        if not sources or self.draw(st.integers(0, 3)) == 0:
+            return self.term(ty.BagType(item), scope, depth)
+        first, *rest = sources
+        pattern = self.pattern(element_type(first), {name for source in rest for name in free_vars(source)})
+        return CMap(Lambda(pattern, self.nested(item, rest, _extend(scope, pattern), depth)), first)
 
     def ranged(self, scope: Scope) -> Iterator[Type]:
         """The element types of the collections in scope."""

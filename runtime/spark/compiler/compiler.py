@@ -45,8 +45,8 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
+from mrql.rewrite.analysis.infer_merge import joins_elements
 from mrql.rewrite.analysis.join_predicates import conjunction, conjuncts
-from mrql.rewrite.incremental.lineage import joins_elements
 from mrql.rewrite.normalize.group_functions import function_parts, identity, paired
 from mrql.runtime.spark.compiler import single_values
 from mrql.runtime.spark.compiler.evaluation_guards import placed, with_guards_inside

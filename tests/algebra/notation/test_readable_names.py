@@ -56,6 +56,12 @@ def test_no_name_is_shadowed(term: Term) -> None:
     assert list(shadowed(result, free_vars(result) | streams | RESERVED)) == []
 
 
+def test_a_name_that_is_hidden_twice_is_not_taken_again() -> None:
+    assert tidied("cMap(λx. cMap(λx. cMap(λx. {x}, {1L}), {2L}), {3L})") == (
+        "cMap(λx. cMap(λx1. cMap(λx2. {x2}, {1L}), {2L}), {3L})"
+    )
+
+
 def shadowed(term: Term, taken: frozenset[str]) -> Iterator[str]:
     """The names that are bound where they are taken already."""
     match term:

@@ -57,7 +57,7 @@ from tests.support.histories import Batch, net
 from tests.support.planning import planned
 from tests.support.queries import ROWS, STREAMS, Tables, histories, queries, simple_queries, streams_of
 from tests.support.queries import tables as tables_of
-from tests.support.strategies import contents, typed_terms, value_of, values
+from tests.support.strategies import Streams, contents, group_functions, typed_terms, value_of, values
 from tests.support.sum_queries import guarded_sums, sum_queries
 from tests.support.wild import KINDS, Oracle, bags, begun, follow, overflows_without_need
 
@@ -357,14 +357,38 @@ def test_passes_keep_terms(term: Term, held: dict[str, Value]) -> None:
 
 
 @cases(200)
-@given(typed_terms(), contents())
-def test_plans_of_terms(term: Term, held: dict[str, Value]) -> None:
-    """Every term has a plan whose answer over one batch is the term's value."""
-    expected = value_of(term, held)
-    tables = {name: bag for name, bag in held.items() if name == "R"}
-    view = ReferenceView(planned(term).plan, tables)
-    view.apply({name: ZSet.of(bag) for name, bag in held.items() if name != "R"})
-    assert_same(view.answer(), expected)
+@given(typed_terms(), contents(), contents(), st.booleans())
+def test_plans_of_terms(term: Term, first: dict[str, Bag], second: dict[str, Bag], deletes: bool) -> None:
+    """Every term has a plan whose answer after each batch is the term's value."""
+    assert_planned(term, first, second, deletes=deletes)
+
+
+GROUPED: Streams = {
+    "S": ty.BagType(ty.TupleType((ty.INT, ty.LONG))),
+    "T": ty.BagType(ty.TupleType((ty.INT, ty.STRING))),
+    "U": ty.BagType(ty.TupleType((ty.TupleType((ty.INT, ty.STRING)), ty.LONG))),
+    "R": Stream("R", ty.BagType(ty.TupleType((ty.INT, ty.LONG))), static=True),
+}
+
+
+@cases(200)
+@given(group_functions(GROUPED), contents(GROUPED), contents(GROUPED), st.booleans())
+def test_plans_of_functions_of_groups(term: Term, first: dict[str, Bag], second: dict[str, Bag], deletes: bool) -> None:
+    """Functions of groups have plans, too, whether or not their patterns take the groups apart."""
+    assert_planned(term, first, second, deletes=deletes)
+
+
+def assert_planned(term: Term, first: dict[str, Bag], second: dict[str, Bag], *, deletes: bool) -> None:
+    """Two batches of rows, and, where the streams may lose rows, a third that deletes those of the first."""
+    tables, changing = {"R": first["R"]}, first.keys() - {"R"}
+    view = ReferenceView(planned(term, shrinking=frozenset(changing) if deletes else frozenset()).plan, tables)
+    held = {name: Bag() for name in changing}
+    for rows, weight in ((first, 1), (second, 1), (first, -1))[: 3 if deletes else 2]:
+        changes = {name: ZSet.of(rows[name], weight) for name in changing}
+        held = {name: (ZSet.of(held[name]) + changes[name]).bag() for name in changing}
+        expected = value_of(term, held | tables)
+        view.apply(changes)
+        assert_same(view.answer(), expected)
 
 
 # --- the worked examples --------------------------------------------------------------------------------------------

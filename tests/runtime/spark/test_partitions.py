@@ -208,6 +208,22 @@ def test_a_large_batch_finds_states_distributed(
         assert answer(view) == [(k, sum(range(k, 1000, 10))) for k in range(10)]
 
 
+def test_a_batch_is_large_by_all_of_its_streams_together(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither side of a join is large by itself, but one task would hold the hash tables of both."""
+    spark.range(100).selectExpr("id AS _1", "id AS _2").write.parquet(str(tmp_path / "rows"))
+    rows = spark.read.parquet(str(tmp_path / "rows"))
+    size = jvm.estimated_bytes(rows)
+    query = mrql.compile("select (a, d) from (a, b) in S, (c, d) in T where b = c", S=PAIRS, T=PAIRS)
+    for most, wanted in ((2 * size, {1}), (2 * size - 1, {2})):
+        monkeypatch.setattr(partitions, "IN_ONE_MAX_BATCH_BYTES", most)
+        with query.view(spark) as view:
+            view.apply(S=rows, T=rows)
+            assert spread(view._view) == wanted
+            assert answer(view) == [(n, n) for n in range(100)]
+
+
 @pytest.mark.parametrize(("most", "wanted"), [(16 << 20, {1}), (0, {2})])
 def test_beside_a_large_table_states_are_distributed(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, most: int, wanted: set[int]
