@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import map_children
-from mrql.algebra.analysis.variables import Names, match_pattern, substitute, var_of
+from mrql.algebra.analysis.variables import Names, all_names, match_pattern, substitute, var_of
 from mrql.algebra.errors import InternalError
 from mrql.algebra.terms import (
     CMap,
@@ -22,14 +22,14 @@ from mrql.algebra.terms import (
 )
 
 
-def paired(term: CMap, names: Names) -> CMap:
+def paired(term: CMap, names: Names | None = None) -> CMap:
     """The same term with the function's argument taken apart: `λ(k, s)` over a groupBy, `λ(k, (xs, ys))` over a
-    coGroup.
+    coGroup. Without `names`, the new variables have names that are not in the term.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
     >>> S = {"S": "{(long, long)}"}
-    >>> print(show(paired(parse("cMap(λp. p#1, groupBy(S))", S), Names())))
+    >>> print(show(paired(parse("cMap(λp. p#1, groupBy(S))", S))))
     cMap(λ(k, s). s, groupBy(S))
     """
     key_type, group_type = pair_type(term.source)
@@ -41,7 +41,7 @@ def paired(term: CMap, names: Names) -> CMap:
         case PTuple((_, PTuple((PVar(), PVar())))) if not grouped:
             return term
         case _:
-            pass
+            names = names or Names(set(all_names(term)))
     k = PVar(names.fresh("k"), key_type)
     groups: Pattern
     if grouped:

@@ -5,6 +5,7 @@ each part of a union.
 
     groupBy(e).cMap(λ(k, s). e')  →  cMap(λ(k, x). e'[{x}/s], e), where e' is linear in s     ([MRQL] (3), generalised)
     coGroup likewise, where e' is linear in one side and does not use the other
+    coGroup(c, d).cMap(λ(k, (xs, _)). cMap(f, xs))  →  groupBy(c).cMap(λ(k, xs). cMap(f, xs)), likewise on the right
 
     cMap(f, coGroup(A ⊎ B, C))  →  cMap(f, coGroup(A, C)) ⊎ cMap(f, coGroup(B, C)), likewise on the right,
     where f is linear in each group, and uses both
@@ -19,7 +20,20 @@ from itertools import product
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, all_names, bound_names, free_vars, substitute
-from mrql.algebra.terms import CMap, CoGroup, GroupBy, Lambda, PAny, Pattern, PTuple, PVar, Single, Term, Var
+from mrql.algebra.terms import (
+    CMap,
+    CoGroup,
+    GroupBy,
+    Lambda,
+    PAny,
+    Pattern,
+    PTuple,
+    PVar,
+    Single,
+    Term,
+    Var,
+    pair_type,
+)
 from mrql.rewrite.analysis.infer_merge import is_linear, joins_elements
 from mrql.rewrite.analysis.multilinear import summands
 
@@ -38,9 +52,12 @@ def over_elements(term: CMap) -> CMap:
             return _by_element(key, group, body, source)
         case CMap(Lambda(PTuple((key, PTuple((xs, ys)))), body), CoGroup(left, right)):
             for used, other, side in ((xs, ys, left), (ys, xs, right)):
-                unused = not (bound_names(other) & free_vars(body))
-                if unused and isinstance(used, PVar) and _linear_in(body, used.name):
+                if bound_names(other) & free_vars(body) or not isinstance(used, PVar):
+                    continue
+                if _linear_in(body, used.name):
                     return _by_element(key, used.name, body, side)
+                if _ranges_over(body, used.name) and pair_type(GroupBy(side)) == (key.type, used.type):
+                    return CMap(Lambda(PTuple((key, used)), body), GroupBy(side), span=term.span)
             return term
         case _:
             return term
@@ -48,7 +65,7 @@ def over_elements(term: CMap) -> CMap:
 
 def over_summands(term: CMap) -> tuple[CMap, ...]:
     """The terms of which the term is the union, where its function joins the elements of two groups, of which one is a
-    union; otherwise the term itself.
+    union of parts of one type; otherwise the term itself.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
@@ -59,15 +76,15 @@ def over_summands(term: CMap) -> tuple[CMap, ...]:
     """
     match term:
         case CMap(Lambda(PTuple((_, groups)), body), CoGroup(left, right)) if joins_elements(body, groups):
-            pairs = product(_of_type(left), _of_type(right))
+            pairs = product(summands(left), summands(right))
             return tuple(CMap(term.function, CoGroup(a, b), span=term.span) for a, b in pairs)
         case _:
             return (term,)
 
 
-def _of_type(side: Term) -> tuple[Term, ...]:
-    """The parts of a union that have elements, which have the type of its own."""
-    return tuple(part for part in summands(side) if part.type == side.type)
+def _ranges_over(body: Term, group: str) -> bool:
+    """Whether a function is a cMap over the group: a key without elements in it has no result."""
+    return isinstance(body, CMap) and isinstance(body.source, Var) and body.source.name == group
 
 
 def _linear_in(body: Term, group: str) -> bool:

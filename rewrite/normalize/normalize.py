@@ -15,12 +15,14 @@
     (c and d) or (c and e)      →  c and (d or e)
     groupBy(e).cMap(λ(k, s). e') →  cMap(λ(k, x). e'[{x}/s], e), where e' is linear in s     ([MRQL] (3), generalised)
     coGroup likewise, where e' is linear in one side and does not use the other
+    coGroup(c, d).cMap(λ(k, (xs, _)). cMap(f, xs))  →  groupBy(c).cMap(λ(k, xs). cMap(f, xs))
     cMap(f, coGroup(A ⊎ B, C))  →  cMap(f, coGroup(A, C)) ⊎ cMap(f, coGroup(B, C)), where f joins the elements
     let p = v in e              →  e[v/p], where v is cheap, used once, or names a stream and is no loop
     let x = <A: v, …> in e      →  let a = v in e[<A: a, …>/x], likewise of tuples, where v is not cheap
     reduce(⊕, {reduce(⊕, e) | x ∈ S})  →  reduce(⊕, {z | x ∈ S, z ∈ e})
     not not c                   →  c
     not (c or d)                →  not c and not d, so that an equality in d can be a join key
+    A ⊎ B                       →  A as {t} ⊎ B, where t is the type of B's elements, and that of A's is narrower
     e ⊎ {}, reduce(⊎, e)        →  e, where e cannot be missing, and else cMap(λx. {x}, e)
     is_null(a + b)              →  is_null(a) or is_null(b), likewise of differences and products
     (e, …)#i, <A: e>.A, if true, not true, is_null((e, …))
@@ -192,31 +194,18 @@ def _cmap(term: CMap) -> Term:
             inner_pattern, inner_body = rename_apart(pattern, body, free_vars(function.body))
             return Let(inner_pattern, value, _simplify(CMap(function, inner_body, span=term.span)))
         case GroupBy() | CoGroup():
-            return _over_groups(_with_groups_apart(term))
+            return _over_groups(term)
         case _:
             return _identity(term)
 
 
-def _with_groups_apart(term: CMap) -> CMap:
-    """The term in the form that the rules for functions of groups are for: `λ(k, s)`, `λ(k, (xs, ys))`."""
-    names = Names(set(all_names(term)))
-    new = paired(term, names)
-    return (
-        term
-        if new is term
-        else CMap(Lambda(new.function.param, _simplified(new.function.body)), new.source, span=term.span)
-    )
-
-
 def _over_groups(term: CMap) -> Term:
-    new = over_elements(term)
-    if not isinstance(new.source, CoGroup):
-        return new
+    """Applies a function of groups to the elements, or to the parts of unions, where it can be; the rules for that are
+    for `λ(k, s)` and `λ(k, (xs, ys))`."""
+    new = over_elements(paired(term))
     unions = [side for side in children(new.source) if isinstance(side, Union)]
-    if not unions or not all(_may_be_copied(new.function.body, union) for union in unions):
-        return new
-    parts = over_summands(new)
-    if len(parts) == 1 and parts[0] == new:
+    parts = over_summands(new) if unions else (new,)
+    if parts == (new,) or not all(_may_be_copied(new.function.body, union) for union in unions):
         return new
     return reduce(lambda a, b: Union(a, b, span=term.span), map(_simplify, parts)) if parts else Empty(term.type)
 
@@ -261,14 +250,22 @@ def _identity(term: CMap) -> Term:
 
 
 def _union(term: Union) -> Term:
-    """`e ⊎ {}` as e, if e has the type of the union."""
+    """`e ⊎ {}` as e, if e has the type of the union; a part of a narrower type is taken to it, since what is above it
+    is of that type."""
     match term:
         case Union(Empty(), other) | Union(other, Empty()) if other.type == term.type:
             if not may_be_missing(other):
                 return other
             return there(other) if isinstance(term.type, ty.BagType) else term
+        case Union(left, right) if left.type != right.type:
+            sides = [side if side.type == term.type else _widened(side, term.type) for side in (left, right)]
+            return _simplify(Union(sides[0], sides[1], span=term.span))
         case _:
             return term
+
+
+def _widened(side: Term, t: ty.Type) -> Term:
+    return Empty(t) if isinstance(side, Empty) else Cast(side, t, span=side.span)
 
 
 def _as_there(term: Term) -> Term:

@@ -478,6 +478,7 @@ class _Generator:
             lambda: Single(self.term(item, scope, depth)),
             lambda: Union(self.term(t, scope, depth), self.term(t, scope, depth)),
             lambda: Union(Empty(ty.BagType(ty.NOTHING)), self.term(t, scope, depth)),
+            lambda: Union(self.term(ty.BagType(_narrower(item)), scope, depth), self.term(t, scope, depth)),
             lambda: self.cmap(item, scope, depth),
             lambda: self.cmap_over_nothing(item, scope, depth),
             lambda: self.over_groups(item, scope, depth),
@@ -539,10 +540,13 @@ class _Generator:
         return CoGroup(self.pairs(left, scope, depth), self.pairs(right, scope, depth))
 
     def pairs(self, pair: Type, scope: Scope, depth: int) -> Term:
-        """A bag of pairs, mostly a stream where there is one."""
+        """A bag of pairs, mostly a stream where there is one, or a union with one."""
         streams = [s for s in self.streams.values() if s.type == ty.BagType(pair)]
-        is_stream = streams and self.draw(st.integers(0, 2))
-        return self.draw(st.sampled_from(streams)) if is_stream else self.term(ty.BagType(pair), scope, depth)
+        choice = self.draw(st.integers(0, 3)) if streams else 0
+        if choice == 0:
+            return self.term(ty.BagType(pair), scope, depth)
+        stream = self.draw(st.sampled_from(streams))
+        return stream if choice < 3 else Union(stream, self.term(ty.BagType(_narrower(pair)), scope, depth))
 
     def pair_type(self, scope: Scope) -> ty.TupleType:
         """A type of pairs, mostly that of a stream."""
@@ -588,6 +592,17 @@ class _Generator:
             ),
             lambda: Reduce(mo.LIST, self.term(t, scope, depth)),
         ]
+
+
+def _narrower(t: Type) -> Type:
+    """A type whose values a union takes to type `t`; `t` itself where there is no narrower one."""
+    match t:
+        case ty.LONG | ty.FLOAT | ty.DOUBLE:
+            return ty.INT
+        case ty.TupleType(items):
+            return ty.TupleType(tuple(map(_narrower, items)))
+        case _:
+            return t
 
 
 def _collections(item: Type) -> tuple[Type, ...]:

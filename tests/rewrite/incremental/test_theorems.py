@@ -378,6 +378,18 @@ def test_plans_of_functions_of_groups(term: Term, first: dict[str, Bag], second:
     assert_planned(term, first, second, deletes=deletes)
 
 
+@pytest.mark.parametrize("part", ["{(1, 5)}", "{(null:nothing, 5L)}", "{(null:int, 5)}", "null:{(long, long)}"])
+def test_a_join_with_a_union_of_another_type(part: str) -> None:
+    """A part of a union may have a narrower type than the union; its rows are rows of the join."""
+    join = "cMap(λ(k, (xs, ys)). cMap(λx. cMap(λy. {(k, x, y)}, ys), xs), coGroup(S ⊎ %s, S))"
+    term = parse(join % part, {"S": "{(long, long)}"})
+    rows = Bag([(1, 2), (None, 3), None])
+    assert_passes_keep(term, {"S": rows})
+    view = ReferenceView(planned(term).plan)
+    view.apply({"S": ZSet.of(rows)})
+    assert_same(view.answer(), evaluate(term, {"S": rows}))
+
+
 def assert_planned(term: Term, first: dict[str, Bag], second: dict[str, Bag], *, deletes: bool) -> None:
     """Two batches of rows, and, where the streams may lose rows, a third that deletes those of the first."""
     tables, changing = {"R": first["R"]}, first.keys() - {"R"}
