@@ -9,8 +9,9 @@ import attrs
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.functions import HAS_NULL, IS_NULL
 from mrql.algebra.terms import CMap, CoGroup, Lambda, Prim, PTuple, Term
-from mrql.explain.lineage import Lineage, is_mixed
+from mrql.explain.lineage import Lineage
 from mrql.rewrite.analysis.multilinear import DeltaForm
+from mrql.rewrite.incremental.lineage import is_mixed
 from mrql.rewrite.plan.circuit import delta_rule
 from mrql.rewrite.plan.labels import feed_name, listed
 from mrql.rewrite.plan.plan import Feed, Shape, Stage

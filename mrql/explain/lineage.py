@@ -27,8 +27,8 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.types import Type
 from mrql.rewrite.analysis.infer_merge import joins_elements
-from mrql.rewrite.analysis.join_predicates import reads_sources
 from mrql.rewrite.incremental.answer import drop_lineage
+from mrql.rewrite.incremental.lineage import is_mixed
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.plan import Shape, Stage
 
@@ -114,11 +114,6 @@ def _body(key: Pattern, group: Pattern, function: Term, source: GroupBy | CoGrou
             below = Tree("((), ())", (), ty.TupleType((ty.UNIT, ty.UNIT)))
     own = show_pattern(key, key.type)
     return Tree(f"({own}, {below.text})", (own, *below.keys), ty.TupleType((pair_type(source)[0], below.type)))
-
-
-def is_mixed(function: Term, groups: Pattern) -> bool:
-    """Whether `mix` ([MRQL] (8e)) applies to a coGroup and is correct: its sides keep their own lineages."""
-    return joins_elements(function, groups) and not reads_sources(function)
 
 
 def _input(term: Term) -> Tree:

@@ -56,6 +56,12 @@ groupBy(cMap(λ(k, (θ, v)). {((k, θ), v)}, cMap(λ(k, v). {(k, ((), v))}, S)))
     return _Annotator(Names(set(all_names(term)))).query(term)
 
 
+def is_mixed(function: Term, groups: Pattern) -> bool:
+    """Whether `mix` ((8e)) applies to a coGroup and is correct, so that its sides keep their own lineages: the function
+    joins the two groups, and reads nothing besides them."""
+    return joins_elements(function, groups) and not reads_sources(function)
+
+
 class _Annotator:
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -83,7 +89,7 @@ class _Annotator:
         match term:
             case GroupBy(source):  # (7e)
                 return GroupBy(self.swap(self.input(source)))
-            case CoGroup(left, right) if joins_elements(function, group) and not reads_sources(function):  # (7f)
+            case CoGroup(left, right) if is_mixed(function, group):  # (7f)
                 return self.mix(CoGroup(self.input(left), self.input(right)))
             case CoGroup():  # the deviation
                 key_type, groups_type = pair_type(term)

@@ -34,13 +34,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import reduce
-from itertools import islice
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import NOWHERE, MissingScope, may_be_missing, there
-from mrql.algebra.analysis.traversal import children, map_children, subterms
+from mrql.algebra.analysis.traversal import children, map_children
 from mrql.algebra.analysis.variables import (
     Names,
     Remembered,
@@ -48,12 +46,11 @@ from mrql.algebra.analysis.variables import (
     bound_names,
     free_vars,
     match_pattern,
-    occurrences,
     rename_apart,
     substitute,
     var_of,
 )
-from mrql.algebra.errors import InternalError, UserError
+from mrql.algebra.errors import InternalError
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import AND, IS_NULL, MINUS, NEGATE, NOT, OR, PLUS, TIMES, TWO_VALUED
 from mrql.algebra.monoids import BAG, Aggregate, Monoid
@@ -75,9 +72,7 @@ from mrql.algebra.terms import (
     PVar,
     Rec,
     Reduce,
-    Repeat,
     Single,
-    Stream,
     Term,
     Tup,
     Union,
@@ -87,6 +82,7 @@ from mrql.algebra.terms import (
 from mrql.rewrite.analysis.join_predicates import factored
 from mrql.rewrite.normalize.copies import is_identity, without_copies
 from mrql.rewrite.normalize.group_functions import paired
+from mrql.rewrite.normalize.growth import cheap, inlines, may_be_copied
 from mrql.rewrite.normalize.linear_groups import over_elements, over_summands
 
 FIXPOINT_MAX_ROUNDS = 100
@@ -185,7 +181,7 @@ def _cmap(term: CMap) -> Term:
         case CMap(inner, base):
             param, body = rename_apart(inner.param, inner.body, free_vars(function.body) | bound_names(function.param))
             return CMap(Lambda(param, _simplify(CMap(function, body, span=term.span))), base, span=source.span)
-        case Union(left, right) if isinstance(source.type, ty.BagType) and _may_be_copied(function.body, source):
+        case Union(left, right) if isinstance(source.type, ty.BagType) and may_be_copied(function.body, source):
             sides = [_simplify(CMap(function, side, span=term.span)) for side in (left, right)]
             return _simplify(Union(sides[0], sides[1], span=source.span))
         case If(condition, then, Empty()):
@@ -205,42 +201,9 @@ def _over_groups(term: CMap) -> Term:
     new = over_elements(paired(term))
     unions = [side for side in children(new.source) if isinstance(side, Union)]
     parts = over_summands(new) if unions else (new,)
-    if parts == (new,) or not all(_may_be_copied(new.function.body, union) for union in unions):
+    if parts == (new,) or not all(may_be_copied(new.function.body, union) for union in unions):
         return new
     return reduce(lambda a, b: Union(a, b, span=term.span), map(_simplify, parts)) if parts else Empty(term.type)
-
-
-COPIED_MAX_TERMS = 5_000
-"""The largest number of subterms of the copies of a function at all sides of a union; 20 times that if a stream is
-read."""
-
-
-def _may_be_copied(body: Term, union: Union) -> bool:
-    """Whether a function may be copied to each side of a union. Nested generators over constants would grow to the
-    product of their lengths; if nothing reads a stream, the function can as well be evaluated for each element.
-
-    Raises: UserError where a stream is read, and the copies would be too large.
-    """
-    sides = sum(1 for _ in _sides(union))
-    size = sum(1 for _ in islice(subterms(body), COPIED_MAX_TERMS + 1))
-    if sides * size <= COPIED_MAX_TERMS:
-        return True
-    if not any(isinstance(part, Stream) for term in (body, *_sides(union)) for part in subterms(term)):
-        return False
-    if sides * size <= 20 * COPIED_MAX_TERMS:
-        return True
-    message = f"this becomes too large: a union of {sides:,} parts stands before what it is joined with"
-    raise UserError(message, union.span, "`store x := e;` evaluates a union once")
-
-
-def _sides(term: Term) -> Iterator[Term]:
-    waiting = [term]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Union):
-            waiting += [part.right, part.left]
-        else:
-            yield part
 
 
 def _identity(term: CMap) -> Term:
@@ -324,13 +287,13 @@ def _never_missing(condition: Term) -> bool:
 
 
 def _let(term: Let) -> Term:
-    """Substitutes the parts of the value that are cheap, used once, or read a stream (`_inlines`); keeps the others."""
+    """Substitutes the parts of the value that are cheap, used once, or read a stream (`inlines`); keeps the others."""
     bindings = match_pattern(term.pattern, term.value)
     if not bindings:
         return term.body
-    if isinstance(term.pattern, PTuple) and not (isinstance(term.value, Tup) or _cheap(term.value)):
+    if isinstance(term.pattern, PTuple) and not (isinstance(term.value, Tup) or cheap(term.value)):
         return term  # taking the value apart would compute it once for each part
-    inlined = {name: e for name, e in bindings.items() if _inlines(name, e, term.body)}
+    inlined = {name: e for name, e in bindings.items() if inlines(name, e, term.body)}
     kept = {name: e for name, e in bindings.items() if name not in inlined}
     if any(isinstance(e, Rec | Tup) for e in kept.values()):
         return _let_of_parts(term, bindings)
@@ -361,7 +324,7 @@ def _from_parts(value: Term, parts: dict[str, Term], names: Names, base: str = "
     """A cheap term for a value, over variables for those of its parts that are not cheap, which are added to
     `parts`."""
     match value:
-        case _ if _cheap(value):
+        case _ if cheap(value):
             return value
         case Tup(items):
             return Tup(tuple(_from_parts(item, parts, names) for item in items), span=value.span)
@@ -372,40 +335,6 @@ def _from_parts(value: Term, parts: dict[str, Term], names: Names, base: str = "
             name = names.fresh(base if base.isidentifier() else "v")
             parts[name] = value
             return Var(name, value.type)
-
-
-INLINED_MAX_PARTS = 1_000
-"""The largest number of subterms by which a term may grow when a value that reads a stream replaces its name."""
-
-
-def _inlines(name: str, value: Term, body: Term) -> bool:
-    """Whether a value replaces its name. A cheap one does, and one that is used once; one that reads streams and has no
-    loop does too, as the terms above it may then be kept up to date with it, unless the term grows too much: where each
-    name uses the one before it twice, the size doubles with each."""
-    uses = occurrences(body, name)
-    if _cheap(value) or uses <= 1:
-        return True
-    parts = tuple(subterms(value))
-    if not any(isinstance(t, Stream) for t in parts) or any(isinstance(t, Repeat) for t in parts):
-        return False
-    return len(parts) * (uses - 1) <= INLINED_MAX_PARTS
-
-
-def _cheap(term: Term) -> bool:
-    """Whether computing the term twice costs no more than reading it twice."""
-    match term:
-        case Var() | Lit() | Empty():
-            return True
-        case Nth(inner, _) | Get(inner, _):
-            return _cheap(inner)
-        case Tup(items):
-            return all(map(_cheap, items))
-        case Rec(fields):
-            return all(_cheap(item) for _, item in fields)
-        case Single(item):
-            return _cheap(item)
-        case _:
-            return False
 
 
 def _without_reduce(monoid: Monoid, body: Term) -> Term | None:

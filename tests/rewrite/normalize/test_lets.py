@@ -14,7 +14,7 @@ from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Record, close
-from mrql.rewrite.normalize import normalize
+from mrql.rewrite.normalize import growth
 from mrql.rewrite.pipeline import normal_form
 from mrql.runtime.reference.view import ReferenceView
 from tests.support.histories import histories, net
@@ -67,13 +67,13 @@ def test_names_of_names_do_not_grow_by_powers_of_two(shape: Callable[[int], str]
     assert len(planned(term(shape(40))).plan.stages) < 20
 
 
-@pytest.mark.parametrize("most", [0, 60, normalize.INLINED_MAX_PARTS])
+@pytest.mark.parametrize("most", [0, 60, growth.INLINED_MAX_PARTS])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_they_mean_the_same(shape: Callable[[int], str], most: int, data: st.DataObject) -> None:
     query = term(shape(3))
-    with patch.object(normalize, "INLINED_MAX_PARTS", most):
+    with patch.object(growth, "INLINED_MAX_PARTS", most):
         normal, view = normal_form(query), ReferenceView(planned(query).plan)
     history = data.draw(histories(ROWS, deletions=True, largest=3))
     for n, batch in enumerate(history, start=1):
