@@ -10,22 +10,19 @@ import attrs
 
 from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.analysis.variables import stream_names
-from mrql.algebra.catalog import item_type
 from mrql.algebra.errors import UserError
-from mrql.algebra.row_key import RowKey, fields_of
 from mrql.algebra.terms import Stream, Term
-from mrql.algebra.types import RecordType, Type
+from mrql.algebra.types import Type
 from mrql.api.arguments import (
     Keys,
     Loop,
     Trusted,
     directory_of,
     must_be_a_choice,
-    must_be_a_frame,
     must_have_a_driver,
     session_of,
 )
-from mrql.api.frames import Rows, held, is_in_python, must_not_lose_weights
+from mrql.api.frames import Rows, StreamRows
 from mrql.api.notebook import print_text, query_repr
 from mrql.api.plan_arguments import ExplainArguments, PlanArguments, must_be_streams, view_options
 from mrql.api.view import View
@@ -37,9 +34,6 @@ from mrql.translate.program import CompiledExpression
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from mrql.runtime.spark.io.change_frames import ChangeFeed, Wrapping
-    from mrql.runtime.spark.relation.frame import Frame
 
 
 @attrs.frozen
@@ -73,12 +67,18 @@ class Query:
     """The streams that are tables with versions, or logs of tables: each row that they delete is there."""
 
     @property
+    def text(self) -> str:
+        """The text that was compiled; of a term, the term in the notation of the algebra."""
+        return self.query.span.source.text
+
+    @property
     def term(self) -> Term:
         """The query in the algebra."""
         return self.query.term
 
     @property
     def type(self) -> Type:
+        """The type of the answer."""
         return self.query.type
 
     def __repr__(self) -> str:
@@ -133,7 +133,7 @@ class Query:
         session = session_of(spark)
         with jvm.giving_back():
             given = self._in_catalog(session, streams) | streams
-            frames = {name: self.table(name, df, session) for name, df in given.items()}
+            frames = {name: self._rows.table(name, df, session) for name, df in given.items()}
             for name in stream_names(self.term):
                 if name not in frames:
                     raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
@@ -225,7 +225,7 @@ class Query:
         plan = trace.plan
         if strict:
             require_incremental(plan)
-        frames = {name: self.table(name, df, session) for name, df in tables.items()}
+        frames = {name: self._rows.table(name, df, session) for name, df in tables.items()}
         advise(session)
         source, names = self.query.span.source, frozenset(tables)
         if root is None:
@@ -235,6 +235,10 @@ class Query:
             view = durable.view
         return View(self, view, durable, names, insert_only, options.keyed, trace, change_feed)
 
+    @property
+    def _rows(self) -> StreamRows:
+        return StreamRows(self.streams)
+
     def _in_catalog(self, session: SparkSession, given: Collection[str]) -> dict[str, Rows]:
         """The session's DataFrames for the catalog tables that the query reads, except those that are given.
 
@@ -243,101 +247,6 @@ class Query:
         from mrql.runtime.spark.session.catalog import table_of
 
         return {stream: table_of(session, name) for stream, name in self.tables.items() if stream not in given}
-
-    def must_stream(self, name: str, df: DataFrame) -> None:
-        """Raises: UserError if it is not a streaming DataFrame with rows, or changes, of a stream."""
-        from mrql.runtime.spark.io.schema import conformed
-
-        must_be_a_frame(name, df, streaming=True)
-        feed = self.change_feed(name, df, df.sparkSession)
-        conformed(df if feed is None else feed.come(), self.row(name), f"`{name}`")
-
-    def wrapping(self, name: str, rows: Rows) -> Wrapping | None:
-        """How a frame holds changes of a stream; None if it does not have the columns of a change feed.
-
-        Raises: UserError when there is no such stream, or it is not a DataFrame.
-        """
-        from mrql.runtime.spark.io.change_frames import wrapping_of
-
-        row = self.row(name)
-        if not is_in_python(rows):
-            must_be_a_frame(name, rows, streaming=None)
-        return wrapping_of(rows, row)
-
-    def change_feed(self, name: str, rows: Rows, spark: SparkSession) -> ChangeFeed | None:
-        """A frame as changes of a stream; None if it does not have the columns of a change feed.
-
-        Raises: UserError when there is no such stream, or it is not a DataFrame, or cannot be passed to Spark.
-        """
-        from mrql.runtime.spark.io.change_frames import ChangeFeed
-
-        found = self.wrapping(name, rows)
-        return None if found is None else ChangeFeed.of(name, rows, found, self.row(name), spark)
-
-    def table(self, name: str, rows: Rows, spark: SparkSession) -> Frame:
-        """All rows of a stream or a table, as its type requires. Changes are refused: the rows that they change are not
-        given.
-
-        Raises: UserError when there is no such stream, or it is not a DataFrame with such rows.
-        """
-        rows = held(rows, f"`{name}`")
-        found = self.wrapping(name, rows)
-        if found is not None:
-            hint = f"a view applies changes, view.apply({name}=…); if these are rows, drop the column `{found.column}`"
-            message = f"`{name}` has the column `{found.column}` of a change feed, where all its rows are wanted"
-            raise UserError(message, hint=hint)
-        return self.frame(name, rows, spark)
-
-    def row(self, name: str) -> Type:
-        """The type of the rows of a stream.
-
-        Raises: UserError when there is no such stream.
-        """
-        if name not in self.streams:
-            raise UserError(
-                f"the query has no stream `{name}`", hint=f"its streams: {', '.join(self.streams) or 'none'}"
-            )
-        return item_type(self.streams[name])
-
-    def frame(self, name: str, rows: Rows, spark: SparkSession) -> Frame:
-        """The rows of a stream, as its type requires.
-
-        Raises: UserError when there is no such stream, or it is not a DataFrame with such rows.
-        """
-        from mrql.runtime.spark import jvm
-        from mrql.runtime.spark.io.arrow_frames import spark_frame
-        from mrql.runtime.spark.io.schema import conformed
-        from mrql.runtime.spark.relation.frame import from_dataframe
-        from mrql.runtime.spark.session.session import AS_WRITTEN, MEANING, settings
-
-        row = self.row(name)
-        df = spark_frame(rows, row, f"`{name}`", spark) if is_in_python(rows) else rows
-        must_be_a_frame(name, df)
-        must_not_lose_weights(name, df, row)
-        df = jvm.computed_apart(df, MEANING)
-        with settings(df.sparkSession, AS_WRITTEN):
-            return from_dataframe(conformed(df, row, f"`{name}`"), row)
-
-    def frame_of_keys(self, name: str, df: DataFrame, key: RowKey) -> Frame:
-        """The deleted rows of a stream with a key, of which only the fields of the key and the version are given.
-
-        Raises: UserError when it is not a DataFrame with such columns.
-        """
-        from mrql.runtime.spark.expressions.layout import quote, sql_type
-        from mrql.runtime.spark.io.schema import conformed
-        from mrql.runtime.spark.relation.frame import from_dataframe
-        from mrql.runtime.spark.session.session import AS_WRITTEN, settings
-
-        row, fields = self.row(name), fields_of(self.row(name))
-        must_be_a_frame(name, df)
-        known = RecordType(tuple((field, t) for field, t in fields if field in key.kept_of_deleted))
-        with settings(df.sparkSession, AS_WRITTEN):
-            named = conformed(df, known, f"`{name}`")
-            columns = (
-                quote(field) if field in key.kept_of_deleted else f"CAST(NULL AS {sql_type(t)}) AS {quote(field)}"
-                for field, t in fields
-            )
-            return from_dataframe(named.selectExpr(*columns), row)
 
 
 def with_static(term: Term, tables: frozenset[str]) -> Term:

@@ -14,7 +14,7 @@ from mrql.api.arguments import kind_of, must_be_a_receiver
 from mrql.api.collected_batch import CollectedBatch, Given
 from mrql.api.delta import Delta
 from mrql.api.following import Following, must_be_a_trigger
-from mrql.api.frames import Rows
+from mrql.api.frames import Rows, StreamRows
 from mrql.api.notebook import AppliedBatch, Drawing, drawing_of, print_text, view_html, view_repr
 from mrql.api.source_query import Pace, SourceLoop, SourceQuery
 from mrql.api.sources import FollowedSource
@@ -58,7 +58,8 @@ class View:
         self._query = query
         self._view = view
         self._durable = durable
-        self._streams = ViewStreams(query, view.spark, view.columns, tables, keyed, insert_only)
+        rows = StreamRows(query.streams)
+        self._streams = ViewStreams(rows, view.spark, view.columns, tables, keyed, insert_only)
         self._trace = trace
         self._following: list[Following] = []
         self._batches = ViewBatches(query, view, durable, change_feed=change_feed)
@@ -214,7 +215,7 @@ class View:
             self._streams.must_be_changing(name)
             self._must_not_be_followed(name)
             if not isinstance(given, FollowedSource):
-                self._query.must_stream(name, given)
+                self._streams.rows.must_stream(name, given)
         following = Following(self._view)
         loop = self._loop(following, trigger, deliver, _sources(streams))
         try:
@@ -331,7 +332,7 @@ class View:
         """The answer before the last batch, to which the changes of that batch were added. It can be read until the
         next batch.
 
-        Raises: UserError when there was no batch, or the view is closed.
+        Raises: UserError when there was no batch since the view was opened, or the view is closed.
         """
         from mrql.runtime.spark.io.answer_rows import rows_alone
 

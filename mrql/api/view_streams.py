@@ -12,7 +12,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.row_key import RowKey
 from mrql.api.collected_batch import Given
 from mrql.api.delta import Delta
-from mrql.api.frames import Rows, held, in_spark
+from mrql.api.frames import Rows, StreamRows, held, in_spark
 from mrql.api.source_feed import SourceFeed, goes, is_empty, starting_spec
 from mrql.api.sources import FollowedSource
 from mrql.runtime.sources.arrived import Batch
@@ -20,7 +20,6 @@ from mrql.runtime.sources.arrived import Batch
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mrql.api.query import Query
     from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 class ViewStreams:
     """The streams of a view: checks the changes given to them, and converts these to frames of Spark."""
 
-    query: Query
+    rows: StreamRows
     spark: SparkSession
     columns: ColumnNames
     tables: frozenset[str]
@@ -40,7 +39,7 @@ class ViewStreams:
 
     def must_be_changing(self, name: str) -> None:
         """Raises: UserError if there is no such stream, or it is a static table."""
-        self.query.row(name)
+        self.rows.row(name)
         if name in self.tables:
             raise UserError(f"`{name}` is a static table of this view: it does not change")
 
@@ -86,7 +85,7 @@ class ViewStreams:
             name: starting_spec(
                 name,
                 source,
-                self.query.row(name),
+                self.rows.row(name),
                 starts[name],
                 root,
                 has_rows=name in arrived,
@@ -100,7 +99,7 @@ class ViewStreams:
         """All changes of a stream in one batch."""
         from mrql.runtime.spark.relation.frame import all_changes
 
-        return frames[0] if len(frames) == 1 else all_changes(frames, self.query.row(name), self.columns)
+        return frames[0] if len(frames) == 1 else all_changes(frames, self.rows.row(name), self.columns)
 
     def _change(self, name: str, delta: Delta) -> Frame | None:
         from mrql.runtime.spark.relation.frame import changes
@@ -111,17 +110,17 @@ class ViewStreams:
         if delta.upsert is not None or delta.delete_keys is not None:
             hint = f'query.view(spark, keys={{"{name}": "id"}})'
             raise UserError(f"`{name}` has no key by which rows would replace others", hint=hint)
-        insert = None if delta.insert is None else self.query.frame(name, delta.insert, self.spark)
+        insert = None if delta.insert is None else self.rows.frame(name, delta.insert, self.spark)
         if delta.delete is None:
             return insert
         if self.insert_only:
             raise UserError("this view only takes insertions", hint="query.view(spark) takes deletions too")
-        return changes(insert, self.query.frame(name, delta.delete, self.spark), self.columns)
+        return changes(insert, self.rows.frame(name, delta.delete, self.spark), self.columns)
 
     def _arriving(self, name: str, rows: Rows) -> Delta:
         """Rows as a delta: changes if they have the columns of a change feed, else upserts or insertions."""
         rows = held(rows, f"`{name}`")
-        if self.query.wrapping(name, rows) is not None:
+        if self.rows.wrapping(name, rows) is not None:
             return Delta(changes=rows)
         return Delta(upsert=rows) if name in self.keyed else Delta(insert=rows)
 
@@ -129,7 +128,7 @@ class ViewStreams:
         """A delta with its `changes`, if it has some, split into inserted and deleted rows, or upserts and keys."""
         if delta.changes is None:
             return delta
-        feed = self.query.change_feed(name, held(delta.changes, f"what changes `{name}`"), self.spark)
+        feed = self.rows.change_feed(name, held(delta.changes, f"what changes `{name}`"), self.spark)
         if feed is None:
             what = "has no column of a change feed, as `_change_type`, or `op`, `before` and `after`"
             raise UserError(
@@ -152,8 +151,8 @@ class ViewStreams:
 
         if delta.insert is not None or delta.delete is not None:
             raise UserError(f"rows of `{name}` replace others by key", hint="mrql.Delta(upsert=…, delete_keys=…)")
-        come = None if delta.upsert is None else self.query.frame(name, delta.upsert, self.spark)
+        come = None if delta.upsert is None else self.rows.frame(name, delta.upsert, self.spark)
         if delta.delete_keys is None:
             return come
-        gone = self.query.frame_of_keys(name, in_spark(delta.delete_keys, f"`{name}`", self.spark), self.keyed[name])
+        gone = self.rows.frame_of_keys(name, in_spark(delta.delete_keys, f"`{name}`", self.spark), self.keyed[name])
         return changes(come, gone, self.columns)

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.values.values import Bag
+from mrql.api.frames import StreamRows
 from mrql.rewrite.plan.operators import Access
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.jvm import executed_plan, persistent_rdds
@@ -140,7 +141,7 @@ def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, mo
     with query.view(spark) as view:
         rows = file_of(spark, f"{tmp_path}/rows", "id % 10 AS _1; id AS _2")
         view.apply(S=rows)
-        step = view._view.advance({"S": query.frame("S", rows, rows.sparkSession)})
+        step = view._view.advance({"S": StreamRows(query.streams).frame("S", rows, rows.sparkSession)})
         with settings(spark, view._view.settings):
             touched = Touched(step._before[0], step._after[0], view._view.states.deltas.temporaries.lookups.append)
             sides = [touched.before().df, touched.after().df]
@@ -339,7 +340,7 @@ def test_a_join_reads_the_state_where_it_is(spark: SparkSession, tmp_path: str) 
         rows = file_of(spark, f"{tmp_path}/rows", "id % 10 AS _1; id AS _2")
         view.apply(S=rows)
         inner = view._view
-        inner.advance({"T": query.frame("T", rows, rows.sparkSession)})
+        inner.advance({"T": StreamRows(query.streams).frame("T", rows, rows.sparkSession)})
         share = inner.states.stages[0]
         plan = executed_plan(share.inputs[next(iter(share.inputs))].table.runs[0].df.limit(1))  # type: ignore[union-attr]
         assert exchanged_states(plan) <= 1
@@ -522,7 +523,7 @@ def test_a_join_of_three_moves_only_the_batch(
         monkeypatch.setattr(Plans, "checkpoint", spied)
         for name in "STP":
             plans.clear()
-            view._view.advance({name: query.frame(name, rows, rows.sparkSession)})
+            view._view.advance({name: StreamRows(query.streams).frame(name, rows, rows.sparkSession)})
             # Only the scan of the batch's own rows is moved.
             assert moved(plans[-1]) <= 1, plans[-1]
             assert plans[-1].count("Scan ExistingRDD") == 3

@@ -15,6 +15,7 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.json_values import of_value
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.zset import ZSet
+from mrql.api.frames import StreamRows
 from mrql.rewrite.plan.delta_rules import row_by_row
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
@@ -209,7 +210,7 @@ def plan_of_change(spark: SparkSession, text: str) -> str:
     with query.view(spark, insert_only=True) as view:
         view.apply(S=rows, T=rows)
         (derived,) = view._view.plan.derived
-        step = view._view.advance({"T": query.frame("T", rows.where("_2 > 5"), spark)})
+        step = view._view.advance({"T": StreamRows(query.streams).frame("T", rows.where("_2 > 5"), spark)})
         with settings(spark, view._view.settings):
             change = view._view.states.deltas.since(
                 view._view.circuit.derived[derived.name], StatesBefore(step._before)
