@@ -138,19 +138,32 @@ def rows(shape: Shape, wild: str | None = None) -> st.SearchStrategy[Value]:
 
     def inside(part: Shape) -> st.SearchStrategy[Value]:
         values = rows(part, wild)
-        return values if isinstance(part, Atom) else weighted((4, values), (1, st.none()))
+        match part:
+            case Atom():
+                return values
+            case Parts(fields, _):
+                # Missing as a whole is another value than missing in each part.
+                return weighted((4, values), (1, st.none()), (1, st.just(_of_parts(part, [None] * len(fields)))))
+            case Many():
+                return weighted((4, values), (1, st.none()))
 
     match shape:
         case Atom(kind):
             others = KINDS[wild].get(kind, ()) if wild is not None else ()
             tame = st.sampled_from(ATOMS[kind])
             return st.one_of(tame, st.sampled_from(others)) if others else tame
-        case Parts(fields, record):
-            names = [name for name, _ in fields]
+        case Parts(fields, _):
             items = st.tuples(*(inside(item) for _, item in fields))
-            return items.map(lambda row: Record(dict(zip(names, row, strict=True)))) if record else items
+            return items.map(lambda values: _of_parts(shape, values))
         case Many(item):
             return st.lists(inside(item), max_size=3).map(Bag)
+
+
+def _of_parts(shape: Parts, values: Sequence[Value]) -> Value:
+    """A tuple or record of some values."""
+    if not shape.record:
+        return tuple(values)
+    return Record({name: value for (name, _), value in zip(shape.fields, values, strict=True)})
 
 
 @cache

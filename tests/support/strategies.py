@@ -148,8 +148,17 @@ def _larger_types(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
 
 @cache
 def values(t: Type, nulls: bool = True) -> st.SearchStrategy[Value]:
-    """Values of a type; with `nulls`, they may be missing, and so may any part and any element of them."""
-    return st.none() | present(t) if nulls else present(t, nulls=False)
+    """Values of a type; with `nulls`, they may be missing, as a whole or in all parts, and so may any part and any
+    element of them."""
+    if not nulls:
+        return present(t, nulls=False)
+    match t:
+        case ty.TupleType(items):
+            return st.none() | st.just((None,) * len(items)) | present(t)
+        case ty.RecordType(fields):
+            return st.none() | st.just(Record({name: None for name, _ in fields})) | present(t)
+        case _:
+            return st.none() | present(t)
 
 
 @cache

@@ -9,6 +9,8 @@ collected separately, and f is computed over each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 import attrs
 
@@ -33,6 +35,7 @@ from mrql.runtime.spark.expressions.layout import (
     Struct,
     atoms,
     bind,
+    known_of,
     part,
     quote,
     sql_type,
@@ -45,13 +48,23 @@ from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.relation.relation import Relation, union_all
 
 
-def keyed(compiler: TermCompiler, frame: Frame, key_type: Type, *, joins: bool) -> tuple[Layout, Layout]:
-    """The key and the value of a frame of pairs; with `joins`, the key is taken apart, as on the other side."""
+def keyed(compiler: TermCompiler, frame: Frame, key_type: Type) -> tuple[Layout, Layout]:
+    """The key and the value of a frame of pairs."""
     pair = frame.value.type
     assert isinstance(pair, ty.TupleType)
     own = part(frame.value, "_1", pair.items[0])
     key = canonical(compiler.expressions, cast(own, pair.items[0], key_type, ""))
-    return taken_apart(key) if joins else key, part(frame.value, "_2", pair.items[1])
+    return key, part(frame.value, "_2", pair.items[1])
+
+
+def keyed_alike(
+    compiler: TermCompiler, frames: Sequence[Frame], key_type: Type, *, plain: bool = False
+) -> list[tuple[Layout, Layout]]:
+    """The key and the value of each of some frames, with the keys in the same parts; `plain` says that keys with a
+    missing part match nothing."""
+    pairs = [keyed(compiler, frame, key_type) for frame in frames]
+    known = None if plain else reduce(or_, (known_of(key) for key, _ in pairs))
+    return [(taken_apart(key, known), value) for key, value in pairs]
 
 
 def grouped(compiler: TermCompiler, term: CMap) -> Frame:
@@ -61,7 +74,7 @@ def grouped(compiler: TermCompiler, term: CMap) -> Frame:
     assert isinstance(group, PVar)
     parts, rest = split(body, frozenset({group.name}), compiler.names)
     frame = compiler.bag(term.source.source)
-    key_layout, value = keyed(compiler, frame, pair_type(term.source)[0], joins=False)
+    key_layout, value = keyed(compiler, frame, pair_type(term.source)[0])
     columns = with_columns(key_layout, compiler.columns.take())
     kept = [_Kept.of(compiler, p, group, value.type) for p in parts]
     measures = list[str]()
@@ -183,7 +196,7 @@ def co_grouped(compiler: TermCompiler, term: CMap) -> Frame:
     parts, rest = split(body, bound_names(groups), compiler.names, one_group=True)
     key_type = pair_type(source)[0]
     sides = [compiler.bag(side) for side in (source.left, source.right)]
-    layouts = [keyed(compiler, frame, key_type, joins=True) for frame in sides]
+    layouts = keyed_alike(compiler, sides, key_type)
     columns = with_columns(layouts[0][0], compiler.columns.take())
     kept, measures, changed = list[_Kept](), (list[str](), list[str]()), list[str]()
     """The parts, the aggregate functions of each side, and the columns of parts whose side retracts."""

@@ -22,7 +22,7 @@ from mrql.algebra.types import Type
 from mrql.rewrite.analysis.join_predicates import drops_null_keys
 from mrql.rewrite.normalize.group_functions import function_parts
 from mrql.rewrite.normalize.normalize import normalize
-from mrql.runtime.spark.compiler.group_by import keyed
+from mrql.runtime.spark.compiler.group_by import keyed_alike
 from mrql.runtime.spark.compiler.protocol import Keep, TermCompiler
 from mrql.runtime.spark.expressions.layout import Layout, Struct, atoms, bind, part, quote, unquote
 from mrql.runtime.spark.relation.frame import Frame, Side, flat
@@ -39,14 +39,13 @@ def joined(compiler: TermCompiler, term: CMap) -> Frame:
     key_type = pair_type(source)[0]
     frames = [compiler.bag(side) for side in (source.left, source.right)]
     in_place = all(_joined_where_it_lies(frame, key_type) for frame in frames)
+    plain = drops_null_keys(source.left) or drops_null_keys(source.right)
     if in_place:
-        frames = _narrowed(compiler, frames, key_type)
+        frames = _narrowed(compiler, frames, key_type, plain=plain)
     sides = [_side(compiler, frame, key_type) for frame in frames]
     left, right = (side.frame for side in sides)
-    (left_key, left_value), (right_key, right_value) = (
-        keyed(compiler, frame, key_type, joins=True) for frame in (left, right)
-    )
-    plain = drops_null_keys(source.left) or drops_null_keys(source.right)
+    keyed = keyed_alike(compiler, (left, right), key_type, plain=plain)
+    (left_key, left_value), (right_key, right_value) = keyed
     df = _join(left, right, _equal(left_key, right_key, plain=plain), in_place=in_place)
     for side in sides:
         df = side.opened(df)
@@ -68,7 +67,7 @@ def _side(compiler: TermCompiler, frame: Frame, key_type: Type) -> Side:
     return Side.of(frame, compiler.columns, opens_later=by_key)
 
 
-def _narrowed(compiler: TermCompiler, frames: list[Frame], key_type: Type) -> list[Frame]:
+def _narrowed(compiler: TermCompiler, frames: list[Frame], key_type: Type, *, plain: bool) -> list[Frame]:
     """The sides of a join in place: of a state, only the rows in which a change may find partners."""
     change = next((frame for frame in frames if frame.changes), None)
     if change is None:
@@ -78,7 +77,7 @@ def _narrowed(compiler: TermCompiler, frames: list[Frame], key_type: Type) -> li
         # A change that is itself computed, as by a join, is read twice: its keys for the lookup, then its rows.
         kept = _kept(compiler.keep, flat(change, compiler.columns), key_type)
         frames, change = [kept if frame is change else frame for frame in frames], kept
-    keys = [keyed(compiler, frame, key_type, joins=True)[0] for frame in frames]
+    keys = [key for key, _ in keyed_alike(compiler, frames, key_type, plain=plain)]
     wanted = keys[frames.index(change)]
     return [narrowed_side(frame, key, change, wanted) for frame, key in zip(frames, keys, strict=True)]
 

@@ -8,12 +8,13 @@ nothing, and a struct is made only where a value has to be one (inside an array,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias, assert_never
 
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.missing import Known
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.terms import PAny, Pattern, PTuple, PVar
@@ -209,19 +210,41 @@ def part(value: Layout, name: str, t: Type) -> Layout:
             assert_never(value)
 
 
-def taken_apart(value: Layout) -> Layout:
-    """A value of a tuple or record type taken apart to its atomic parts, for the key of a join.
+def taken_apart(value: Layout, known: Known | None) -> Layout:
+    """A value, for the key of a join or of a state, with its tuples and records taken apart to their parts. One that
+    may be missing as a whole stays in one piece: it is another key than one of missing parts.
 
-    A struct that is missing as a whole becomes one of missing parts: as a join key, both match nothing. `()` has no
-    parts, however it is laid out.
+    With None instead of what is `known` of the value, all are taken apart, since a key with a missing part matches
+    nothing.
     """
+    t = value.type
+    if not isinstance(t, ty.TupleType | ty.RecordType):
+        return value
+    if known is not None and known.missing:
+        return in_one_piece(value)
+    parts = []
+    for i, (name, item) in enumerate(labels(t)):
+        step = i if isinstance(t, ty.TupleType) else name
+        parts.append((name, taken_apart(part(value, name, item), None if known is None else known.part(step))))
+    return Struct(tuple(parts), t)
+
+
+def in_one_piece(value: Layout) -> Atom:
+    """A value as one expression."""
+    return value if isinstance(value, Atom) else Atom(to_sql(value), value.type, missing=False)
+
+
+def known_of(value: Layout) -> Known:
+    """What a layout says of whether its value may be missing."""
     match value:
+        case Atom(_, _, missing):
+            return Known(missing)
         case Struct(fields, t):
-            return Struct(tuple((name, taken_apart(item)) for name, item in fields), t)
-        case Atom(_, ty.TupleType() | ty.RecordType() as t):
-            return Struct(tuple((name, taken_apart(part(value, name, item))) for name, item in labels(t)), t)
+            names = [name for name, _ in fields]
+            steps: Sequence[int | str] = range(len(fields)) if isinstance(t, ty.TupleType) else names
+            return Known(False, {step: known_of(item) for step, (_, item) in zip(steps, fields, strict=True)})
         case _:
-            return value
+            assert_never(value)
 
 
 def bind(pattern: Pattern, value: Layout) -> dict[str, Layout]:

@@ -155,15 +155,14 @@ class StageState:
         assert isinstance(pair, ty.TupleType)
         key = cast(part(frame.value, "_1", pair.items[0]), pair.items[0], self.stage.key_type, "")
         key = canonical(compiler.expressions, key)
-        # The sides of a coGroup must have their keys in the same parts.
-        joined = len(self.stage.feeds) > 1
         element = part(frame.value, "_2", pair.items[1])
         shrinks = frame.weight is not None
         if feed.weight is not None:
             weight = compiler.expressions.value(feed.weight, bind(feed.element, element))
             frame = attrs.evolve(frame, weight=to_sql(weight))
             shrinks = any(state.table.shrinks for (i, _), state in self.inputs.items() if i == index and state.table)
-        key = taken_apart(key) if joined else key
+        # All feeds must have their keys in the same parts.
+        key = taken_apart(key, self.stage.known_keys) if len(self.stage.feeds) > 1 else key
         scope: Environment = {**bind(feed.key, key), **bind(feed.element, element)}
         units = {}
         for i, unit in feed.units:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from unittest.mock import patch
 
 import pytest
@@ -24,7 +25,7 @@ from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.xml_elements import element, text_node
 from mrql.algebra.values.zset import ZSet
-from mrql.runtime.spark.expressions.layout import Atom, Struct, atoms, taken_apart
+from mrql.runtime.spark.expressions.layout import Atom, Struct, atoms, known_of, taken_apart
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation import plan_cache
@@ -435,10 +436,12 @@ def test_run_time_errors(spark: SparkSession, text: str, message: str, place: st
 
 
 def test_a_key_without_parts_however_it_is_held() -> None:
-    """A join key `()` has no columns on either side, whether it is an atom, as an element of an array is, or a
-    structure."""
+    """A join key `()` that cannot be missing has no columns on either side, whether it is an atom, as an element of an
+    array is, or a structure; one that can be has one on each."""
     held = [Atom("`c`", ty.UNIT), Struct((), ty.UNIT)]
-    assert [list(atoms(taken_apart(key))) for key in held] == [[], []]
+    assert [list(atoms(taken_apart(key, None))) for key in held] == [[], []]
+    known = reduce(or_, map(known_of, held))
+    assert [list(atoms(taken_apart(key, known))) for key in held] == [[held[0]], [Atom("true", ty.UNIT, missing=False)]]
 
 
 def test_static_table(spark: SparkSession) -> None:
