@@ -128,7 +128,7 @@ class TooFewDigits(UserError):
 
     def __init__(self, span: Span | None = None) -> None:
         message = "too few digits are left of a sum from which much larger numbers were taken back"
-        super().__init__(message, span, "of numbers below 10^24 there are always enough: divide what is added up")
+        super().__init__(message, span, "of numbers below 10^28 there are always enough: divide what is added up")
 
 
 class EvaluationError(Exception):

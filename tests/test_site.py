@@ -25,7 +25,7 @@ def test_the_site_is_built(tmp_path: Path) -> None:
     """As by `make docs`, there is a page for each document, the README as the first, and all public names are in the
     reference, each as it is imported or where it is defined."""
     if find_spec("mkdocs") is None:
-        pytest.skip("mkdocs is not installed: make test does that, and pip install 'mrql[docs]'")
+        pytest.skip("mkdocs is not installed: make test does that, and pip install '.[docs]' does")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
     env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=DOCS.parent, env=env, capture_output=True, text=True)

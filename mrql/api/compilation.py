@@ -46,9 +46,11 @@ def compile(
     DataFrame of Spark or pandas or a table of Arrow, of which only the schema is used. `mrql.table` stands for a static
     table of the session's catalog. A source for a view to follow, such as `mrql.delta_table`, gives its own type. The
     text may also declare a stream, `stream(spark, "name", type(…))`, or a table, `source(table, "name")`. A term names
-    its streams itself. A loop in the text that has no limit may take `max_steps` steps.
+    its streams itself. A loop in the text that has no limit may take `max_steps` steps. Errors call the text `name`;
+    if that is a path, files that the text includes or imports are looked for beside it.
 
-    Raises: UserError when the text is wrong, with the place, or when the term is wrong.
+    Raises: UserError when the text is wrong, with the place, or when the term is wrong; EngineError when Spark cannot
+        be started to read DDL, or a source cannot be reached for the type of its rows.
     """
     if isinstance(text, Expr | Term):
         return _of_term(text.term if isinstance(text, Expr) else text, name, streams)

@@ -20,10 +20,15 @@ class Delta:
     """
 
     insert: Rows | None = None
+    """The rows that come."""
     delete: Rows | None = None
+    """The rows that go, each once for each time that it goes."""
     upsert: Rows | None = None
+    """The rows that replace those with the same key."""
     delete_keys: Rows | None = None
+    """The keys of the rows that go, and their versions."""
     changes: Rows | None = None
+    """The rows of a change feed."""
 
     def __neg__(self) -> Delta:
         """The batch that undoes this one.
@@ -38,7 +43,10 @@ class Delta:
         return Delta(self.delete, self.insert)
 
     def __add__(self, other: Delta) -> Delta:
-        """Both batches as one."""
+        """Both batches as one.
+
+        Raises: UserError if rows of both are in this process, and their columns do not match.
+        """
         return Delta(
             together(self.insert, other.insert),
             together(self.delete, other.delete),
@@ -48,4 +56,5 @@ class Delta:
         )
 
     def __sub__(self, other: Delta) -> Delta:
+        """This batch, and the other one undone. Raises as `-other` and `+` do."""
         return self + -other

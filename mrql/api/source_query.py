@@ -226,10 +226,12 @@ class SourceQuery:
 
     @property
     def runId(self) -> str:
+        """The same id."""
         return self._loop.run_id
 
     @property
     def isActive(self) -> bool:
+        """Whether it still looks for changes: it was not stopped, and has not failed."""
         return self._loop.is_active
 
     def exception(self) -> BaseException | None:

@@ -12,7 +12,7 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 import click
 
-from mrql.algebra.errors import MrqlError, UserError
+from mrql.algebra.errors import InternalError, MrqlError, UserError
 from mrql.algebra.span import Span
 from mrql.algebra.stack import deep
 from mrql.output.terminal import say
@@ -27,7 +27,7 @@ INTERRUPTED = 130
 
 def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
     """Makes errors of the package and of files end a command with their message and exit code; other exceptions are
-    bugs, and keep their traceback. A command whose output is not read any more ends silently."""
+    bugs, and are shown with their traceback. A command whose output is not read any more ends silently."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -48,6 +48,12 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
         except KeyboardInterrupt:
             say("interrupted", err=True)
             sys.exit(INTERRUPTED)
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except Exception:
+            say(traceback.format_exc().rstrip("\n"), err=True)
+            say("this is a fault of mrql, and not of the query or the data", err=True)
+            sys.exit(InternalError.exit_code)
 
     return wrapped
 

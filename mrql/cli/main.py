@@ -10,7 +10,7 @@
     mrql checkpoint …           show, verify, compact or give up what a stream has kept in a directory
 
 Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark, Java or a database server is missing or
-failed, a port is taken, or a file cannot be written, 130 it was interrupted.
+failed, a port is taken, or a file cannot be written, 70 a fault of mrql itself, 130 it was interrupted.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def must_be_installed() -> None:
     try:
         import deltalake  # noqa: F401
     except ImportError:
-        hint = "pip install 'mrql[delta]'"
+        hint = "pip install deltalake"
         raise EngineError("tables of Delta Lake are read with deltalake, which is not installed", hint) from None
 
 

@@ -120,7 +120,7 @@ def must_be_installed() -> None:
     try:
         import pyiceberg  # noqa: F401
     except ImportError:
-        hint = "pip install 'mrql[iceberg]'"
+        hint = "pip install pyiceberg"
         raise EngineError("tables of Iceberg are read with pyiceberg, which is not installed", hint) from None
 
 

@@ -46,7 +46,7 @@ def connect(conninfo: str, shown: str, *, replication: bool = False) -> Connecti
     try:
         import psycopg
     except ImportError:
-        hint = "pip install 'mrql[postgresql]'"
+        hint = "pip install 'psycopg[binary]'"
         raise EngineError("PostgreSQL is reached with psycopg, which is not installed", hint) from None
     options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
     try:

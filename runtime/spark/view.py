@@ -301,7 +301,7 @@ class SparkView:
         """
         self.require_open()
         if self.last is None:
-            raise UserError("there was no batch yet", hint="`answer` is what is there without one")
+            raise UserError("there was no batch yet in this process", hint="`answer` is what is there without one")
         return self.last.lazily(self.last.before)
 
     @property

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from mrql.algebra.errors import InternalError
 from mrql.algebra.values.values import Bag, close
 from mrql.cli.common import Common
 from mrql.cli.main import main
@@ -510,3 +511,15 @@ def test_a_loop_may_take_so_many_steps(home: Path) -> None:
     assert refused.returncode == 1
     assert "loop.mrql:1:1: error: this loop does not end: after 20 steps it still changes" in refused.stderr
     assert "hint: `limit` ends it; `--max-steps N` gives it more steps" in refused.stderr
+
+
+def test_a_fault_of_the_package_has_an_exit_code_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not taken for a fault of the query, and its traceback is shown."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("a fault")
+
+    monkeypatch.setattr("mrql.cli.check.load", fail)
+    done = in_this_process("check", home / "q.mrql")
+    assert done.returncode == InternalError.exit_code
+    assert "AssertionError: a fault\nthis is a fault of mrql" in done.stderr

@@ -380,7 +380,7 @@ def test_without_psycopg(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     assert failed(command(home, "postgresql://db/d?table=t")) == (
         3,
-        "PostgreSQL is reached with psycopg, which is not installed\n  hint: pip install 'mrql[postgresql]'",
+        "PostgreSQL is reached with psycopg, which is not installed\n  hint: pip install 'psycopg[binary]'",
     )
 
 
