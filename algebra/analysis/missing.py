@@ -97,16 +97,18 @@ PAIRS = Known(missing=False, elements=PRESENT)
 
 
 class MissingScope:
-    """What is known of the variables in scope; nothing is known of absent ones."""
+    """What is known of the variables in scope, and of streams and tables; nothing is known of absent variables, and of
+    absent streams that they are there."""
 
-    def __init__(self, bound: Mapping[str, _Bound] | None = None) -> None:
+    def __init__(self, bound: Mapping[str, _Bound] | None = None, streams: Mapping[str, Known] | None = None) -> None:
         self.bound = bound or {}
+        self.streams = streams or {}
 
     @staticmethod
-    def given(values: Mapping[str, Known]) -> MissingScope:
-        """The scope of variables of which these things are known."""
+    def given(values: Mapping[str, Known], streams: Mapping[str, Known] | None = None) -> MissingScope:
+        """The scope of variables and streams of which these things are known."""
         bound = _Bound(lambda: dict(values))
-        return MissingScope(dict.fromkeys(values, bound))
+        return MissingScope(dict.fromkeys(values, bound), streams)
 
     def of(self, name: str) -> Known:
         """What is known of a variable."""
@@ -114,7 +116,7 @@ class MissingScope:
 
     def inside(self, pattern: Pattern, bound: _Bound) -> MissingScope:
         """The scope inside a binder with this pattern."""
-        return MissingScope({**self.bound, **dict.fromkeys(bound_names(pattern), bound)})
+        return MissingScope({**self.bound, **dict.fromkeys(bound_names(pattern), bound)}, self.streams)
 
 
 class _Bound:
@@ -227,7 +229,9 @@ def _known_collection(term: Term, scope: MissingScope) -> Known:
             return attrs.evolve(known(source, scope), missing=False)
         case OrderBy(source, _):
             return Known(False, elements=known(source, scope).element.part(1))
-        case Stream() | Reduce(Keyed(), _):
+        case Stream(name):
+            return scope.streams.get(name, PRESENT)
+        case Reduce(Keyed(), _):
             return PRESENT
         case Repeat():
             return Known(missing=not ty.is_collection(term.type))
@@ -243,9 +247,9 @@ def scopes(term: Term, scope: MissingScope) -> tuple[MissingScope, ...]:
     """The scopes of a term's children, in order, given the scope of the term."""
     match term:
         case Let(pattern, value, _):
-            return scope, scope.inside(pattern, _Bound(lambda: _bind(pattern, known(value, scope))))
+            return scope, scope.inside(pattern, _Bound(lambda: bind(pattern, known(value, scope))))
         case CMap(Lambda(pattern, _), source):
-            return scope.inside(pattern, _Bound(lambda: _bind(pattern, known(source, scope).element))), scope
+            return scope.inside(pattern, _Bound(lambda: bind(pattern, known(source, scope).element))), scope
         case Repeat(Lambda(pattern, _)):
             inside = scope.inside(pattern, _Bound(lambda: _carried(pattern)))
             return tuple(inside if bound else scope for bound in bound_scopes(term))
@@ -253,12 +257,13 @@ def scopes(term: Term, scope: MissingScope) -> tuple[MissingScope, ...]:
             return (scope,) * len(children(term))
 
 
-def _bind(pattern: Pattern, value: Known) -> dict[str, Known]:
+def bind(pattern: Pattern, value: Known) -> dict[str, Known]:
+    """What is known of the variables of a pattern that is matched with a value."""
     match pattern:
         case PVar(name, _):
             return {name: value}
         case PTuple(items):
-            parts = [_bind(item, value.part(i)) for i, item in enumerate(items)]
+            parts = [bind(item, value.part(i)) for i, item in enumerate(items)]
             return {name: found for part in parts for name, found in part.items()}
         case PAny():
             return {}

@@ -18,7 +18,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import map_children, subterms
-from mrql.algebra.analysis.variables import Remembered, free_vars, substitute_streams
+from mrql.algebra.analysis.variables import Remembered, free_vars
 from mrql.algebra.monoids import BAG
 from mrql.algebra.terms import CMap, Empty, Stream, Term, Union
 from mrql.rewrite.analysis.infer_merge import infer_multilinear
@@ -106,11 +106,6 @@ class Multilinear:
     body: Term
     inputs: tuple[Input, ...]
     orders: tuple[tuple[str, Term], ...] = ()
-
-    @property
-    def whole(self) -> Term:
-        """The term with what its inputs read."""
-        return substitute_streams(self.body, {read.label: read.term for read in self.inputs})
 
     def for_batch(self, label: str | None) -> Term:
         """The term with its joins in the order for a batch of the input with this label."""

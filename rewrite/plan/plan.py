@@ -18,13 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from functools import cached_property, reduce
-from operator import or_
 
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.missing import Known, known
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.monoids import Aggregate, BagUnion, Keyed, Monoid, ProductMonoid
@@ -138,11 +135,6 @@ class Stage:
     def streams(self) -> tuple[str, ...]:
         """The streams whose batches change this state; some may be derived from other states."""
         return tuple(dict.fromkeys(i.stream for feed in self.feeds for i in feed.rows.inputs))
-
-    @cached_property
-    def known_keys(self) -> Known:
-        """What is known of the keys of all feeds."""
-        return reduce(or_, (known(feed.rows.whole).element.part(0) for feed in self.feeds))
 
 
 @attrs.frozen

@@ -40,8 +40,10 @@ def consumed(
     """
     source = None if manifest is None else manifest.sources.get(spec.name)
     if spec.adapter is not None:
-        places = [] if source is None else [known_by(directory.path) for directory in source.directories]
-        offset = source.offset if source is not None and places == [known_by(adapted_place(spec))] else None
+        # What was a static table until now has a version, and nothing of it was read as a stream.
+        read = None if source is None or source.static else source
+        places = [] if read is None else [known_by(directory.path) for directory in read.directories]
+        offset = read.offset if read is not None and places == [known_by(adapted_place(spec))] else None
         if spec.versioned:
             return [Versions(spec, open_table(spec), offset)]
         known = (running or {}).get(spec.name)

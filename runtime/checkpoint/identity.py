@@ -20,6 +20,7 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.evaluation.recursive_functions import python_functions
 from mrql.algebra.terms import Let, PTuple, Stream, Term, Tup, Var
 from mrql.rewrite.analysis.multilinear import MARK
+from mrql.rewrite.plan.known_states import known_states
 from mrql.rewrite.plan.plan import DerivedStream, Feed, Plan, Stage
 from mrql.runtime.checkpoint.manifest import STATES_FORMAT
 from mrql.runtime.checkpoint.notation import SOURCE, connector, written
@@ -51,17 +52,17 @@ def identities(
     ledgers = {name: _digest(kind, known.named(name)) for name, kind in kinds.items()}
     for name, loop in plan.loops:
         known.sources[name] = _digest("loop", known.text(loop))
-    for carried in plan.feedbacks:
-        # Its stages are identified by the whole loop: their contents depend on how its value came about.
-        text = known.text(carried.loop)
-        for i, part in enumerate(carried.parts):
-            known.sources[part.fed.name] = ledgers[part.fed.name] = _digest("carried", text, str(i))
+    for _ in (*plan.feedbacks, *plan.derived):  # a loop may read the values of others
+        ledgers |= _note_loops(plan, known)
+    columns = known_states(plan).stages
     for stage in plan.stages:
         for derived in plan.derived_for(stage):
             known.sources[derived.name] = _derived_digest(derived, known)
             if derived.threshold.is_given:
                 ledgers[derived.name] = known.sources[derived.name]
-        found = _digest("stage", *_texts(stage, plan.recursion_of(stage), known))
+        # A tuple that may be missing is kept whole; it was not always.
+        whole = ["whole tuples"] if columns[stage.name].has_whole_tuples(stage) else []
+        found = _digest("stage", *_texts(stage, plan.recursion_of(stage), known), *whole)
         # Two states of one query that are the same are told apart by their order.
         twins = sum(other.startswith(found) for other in known.stages.values())
         known.stages[stage.name] = f"{found}-{twins + 1}" if twins else found
@@ -69,6 +70,23 @@ def identities(
         if recursive is not None:
             known.sources[recursive.name] = _digest("derived", known.text(recursive.term))
     return Identities(known.stages, ledgers, _digest("query", known.text(plan.answer), *known.stages.values()))
+
+
+def _note_loops(plan: Plan, known: _Known) -> dict[str, str]:
+    """Notes the identities of the streams that stand for loops; returns those of the ledgers of loops."""
+    ledgers = {}
+    for derived in plan.derived:
+        if derived.loop is not None:
+            known.sources[derived.name] = _digest("fixpoint", known.text(derived.loop))
+    for carried in plan.feedbacks:
+        # Its stages are identified by the whole loop: their contents depend on how its value came about.
+        text = known.text(carried.loop)
+        for i, part in enumerate(carried.parts):
+            known.sources[part.fed.name] = ledgers[part.fed.name] = _digest("carried", text, str(i))
+            for derived in plan.derived:
+                if derived.term == part.value:
+                    known.sources[derived.name] = _digest("value", text, str(i))
+    return ledgers
 
 
 def source_identity(spec: SourceSpec, address: Callable[[SourceSpec], str] = known_address) -> str:

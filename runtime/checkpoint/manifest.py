@@ -20,7 +20,7 @@ from mrql.algebra.values.file_names import as_utf8
 from mrql.runtime.files.digests import WrittenFile, digest, fault_of
 from mrql.runtime.files.durable import Publication
 
-STATES_FORMAT = 6
+STATES_FORMAT = 5
 """The version of the format of states in a checkpoint. It is part of the identity of a state."""
 FORMAT = 6
 """The version of manifests. Those of version 5 have no lists of files."""

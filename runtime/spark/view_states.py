@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra.terms import Stream, element_type
 from mrql.rewrite.analysis.multilinear import Input
 from mrql.rewrite.plan.circuit import circuit_of
+from mrql.rewrite.plan.known_states import known_states
 from mrql.rewrite.plan.operators import Access
 from mrql.rewrite.plan.plan import Feedback, Plan
 from mrql.rewrite.plan.threshold import Threshold
@@ -52,12 +53,23 @@ class ViewStates:
         them are restored."""
         self.plan = plan
         self.circuit = circuit_of(plan)
+        self.known = known_states(plan)
         self.columns = columns
         self.plans = plans
         inputs: dict[Input, InputState] = {}
         of_all = inputs if shared else None
         self.stages = [
-            StageState(stage, self.circuit, spark, tables, columns, plans, self._keep, shared=of_all)
+            StageState(
+                stage,
+                self.known.stages[stage.name],
+                self.circuit,
+                spark,
+                tables,
+                columns,
+                plans,
+                self._keep,
+                shared=of_all,
+            )
             for stage in plan.stages
         ]
         self.transaction = Transaction(self.snapshots())
@@ -73,7 +85,13 @@ class ViewStates:
             for derived in plan.thresholded
         }
         self.ledgers: list[Ledger | UpsertedRows] = [
-            Ledger(name, element_type(Stream(name, plan.streams[name])), plans, self._access(name))
+            Ledger(
+                name,
+                element_type(Stream(name, plan.streams[name])),
+                self.known.streams[name],
+                plans,
+                self._access(name),
+            )
             for name in sorted(plan.looked_up)
         ]
         self.ledgers += self.upserts
@@ -89,7 +107,8 @@ class ViewStates:
 
     def _in_groups(self, stream: Stream) -> Ledger:
         """A ledger in which elements that are alike but for their numbers lie together."""
-        return Ledger(stream.name, element_type(stream), self.plans, self._access(stream.name), in_groups=True)
+        item, known = element_type(stream), self.known.streams[stream.name]
+        return Ledger(stream.name, item, known, self.plans, self._access(stream.name), in_groups=True)
 
     def _access(self, operator: str) -> Access:
         """How batches read and change what an operator keeps."""

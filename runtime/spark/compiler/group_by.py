@@ -44,7 +44,7 @@ from mrql.runtime.spark.expressions.layout import (
 )
 from mrql.runtime.spark.expressions.literals import place
 from mrql.runtime.spark.expressions.sum_columns import Carrier, carrier_of
-from mrql.runtime.spark.relation.frame import Frame
+from mrql.runtime.spark.relation.frame import Frame, common_shape
 from mrql.runtime.spark.relation.relation import Relation, union_all
 
 
@@ -197,7 +197,7 @@ def co_grouped(compiler: TermCompiler, term: CMap) -> Frame:
     key_type = pair_type(source)[0]
     sides = [compiler.bag(side) for side in (source.left, source.right)]
     layouts = keyed_alike(compiler, sides, key_type)
-    columns = with_columns(layouts[0][0], compiler.columns.take())
+    columns = with_columns(common_shape([key for key, _ in layouts]), compiler.columns.take())
     kept, measures, changed = list[_Kept](), (list[str](), list[str]()), list[str]()
     """The parts, the aggregate functions of each side, and the columns of parts whose side retracts."""
     present = list[str]()

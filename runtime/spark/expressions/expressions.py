@@ -20,7 +20,7 @@ from mrql.algebra.evaluation.recursive_functions import calls_python, own_python
 from mrql.algebra.functions.function import resolved
 from mrql.algebra.functions.operators import only_sql
 from mrql.algebra.functions.recursive_data import Folding
-from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend
+from mrql.algebra.monoids import Aggregate, BagUnion, Fold, Keyed, ListAppend, ProductMonoid
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -121,6 +121,8 @@ class Expressions:
                 return Atom(reduced_sql(self, monoid, term.type, source, env), term.type)
             case Reduce(Fold() as fold, source):
                 return Atom(folded_sql(self, fold, self.array(source, env)), term.type)
+            case Reduce(Keyed() | ProductMonoid() as monoid):
+                raise InternalError("expressions", f"a reduction by {monoid} inside a function")
             case Repeat():
                 return Atom(repeat_sql(self, term, env), term.type)
             case _:

@@ -11,14 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.missing import known
 from mrql.algebra.functions.decimals import NEGATED
 from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.lists import ARRAY_MAX_ELEMENTS
 from mrql.algebra.functions.time_parsing import moment_sql
-from mrql.algebra.terms import Lit, OrderBy, Prim, element_type, pair_type
+from mrql.algebra.terms import Lit, OrderBy, Prim, Term, element_type, pair_type
 from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions.canonical_order import in_order
-from mrql.runtime.spark.expressions.layout import labels, quote
+from mrql.runtime.spark.expressions.layout import labels, quote, record_sql
 from mrql.runtime.spark.expressions.literals import place
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ def taken_sql(items: str, count: str) -> str:
 
 def ordered_sql(expressions: Expressions, term: OrderBy, env: Environment) -> str:
     """The elements sorted by key; those with equal keys by their own values."""
-    # Elements with equal keys are compared by value, for which their bags are brought into canonical order.
-    pairs = in_order(expressions.array(term.source, env), ty.ListType(element_type(term.source)), expressions.fresh)
+    pairs = _pairs(expressions, term.source, env)
     p, q = expressions.fresh("p"), expressions.fresh("q")
     if any(term.descending):
         parts = _ascending(term, p)
@@ -43,6 +43,18 @@ def ordered_sql(expressions: Expressions, term: OrderBy, env: Environment) -> st
         keyed = f"transform({pairs}, {p} -> named_struct({fields}, 'e', {p}._2))"
         return f"transform(sort_array({keyed}), {q} -> {q}.e)"
     return f"transform(sort_array({pairs}), {p} -> {p}._2)"
+
+
+def _pairs(expressions: Expressions, source: Term, env: Environment) -> str:
+    """The pairs of a key and an element as an array in which none is missing, nor its key: a missing key is ordered as
+    one of missing parts. Elements with equal keys are compared by value, for which their bags are in canonical order.
+    """
+    pairs, pair = expressions.array(source, env), known(source).element
+    if pair.missing or pair.part(0).missing:
+        p, (key, _) = expressions.fresh("p"), pair_type(source)
+        made = record_sql((name, f"{p}._1.{quote(name)}") for name, _ in labels(key))
+        pairs = f"transform({pairs}, {p} -> {record_sql([('_1', made), ('_2', f'{p}._2')])})"
+    return in_order(pairs, ty.ListType(element_type(source)), expressions.fresh)
 
 
 def _ascending(term: OrderBy, pair: str) -> list[str] | None:
@@ -100,6 +112,6 @@ def first_sql(expressions: Expressions, term: Prim, env: Environment) -> str | N
     items, index = term.args
     if not isinstance(items, OrderBy) or any(items.descending) or index != Lit(0, index.type):
         return None
-    pairs = in_order(expressions.array(items.source, env), ty.ListType(element_type(items.source)), expressions.fresh)
+    pairs = _pairs(expressions, items.source, env)
     least = f"array_min({pairs})"
     return f"coalesce({least}, {fails(place(term.span), 'there is no element 0 in a list of 0')})._2"

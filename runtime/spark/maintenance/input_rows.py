@@ -17,12 +17,13 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.missing import Known
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.operators import Access
 from mrql.runtime.engine.residual import is_number
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
-from mrql.runtime.spark.expressions.layout import Layout, atoms
+from mrql.runtime.spark.expressions.layout import Layout, atoms, taken_apart
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, netted, raise_if_missing
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
@@ -41,6 +42,8 @@ class Ledger:
 
     stream: str
     item: Type
+    known: Known
+    """Which of the tuples in a row may be missing as a whole."""
     plans: Plans
     access: Access
     """How batches read and change it."""
@@ -58,6 +61,7 @@ class Ledger:
 
     def keys_like(self, value: Layout) -> Keys:
         """The columns for rows in the layout of one of them, as keys."""
+        value = taken_apart(value, self.known)
         numbers = (i for i, atom in enumerate(atoms(value)) if self.in_groups and is_number(atom.type))
         return Keys(value, "r", frozenset(numbers))
 

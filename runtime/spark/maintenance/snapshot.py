@@ -8,9 +8,11 @@ from functools import cached_property
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.missing import Known
 from mrql.algebra.monoids import Aggregate
 from mrql.algebra.terms import element_type
 from mrql.algebra.types import Type
+from mrql.rewrite.plan.known_states import KnownStage
 from mrql.rewrite.plan.plan import Component, Shape, Stage
 from mrql.runtime.spark.expressions import sum_columns
 from mrql.runtime.spark.expressions.aggregates import zero_sql
@@ -91,6 +93,7 @@ class Snapshot:
     """The rows of a stage's tables at one time."""
 
     stage: Stage
+    known: KnownStage
     keys: Keys | None
     groups: TableSnapshot | None
     bags: Mapping[int, BagRows]
@@ -134,7 +137,7 @@ class Snapshot:
     # --- the three shapes ---------------------------------------------------------------------
 
     def empty(self) -> Frame:
-        shape = _shape_of(element_type(self.stage.var))
+        shape = _shape_of(element_type(self.stage.var), self.known.value(self.stage).element)
         # Columns that are never missing are declared so here, too: rows of one table should have one schema.
         schema = ", ".join(f"{a.sql} {sql_type(a.type)}{'' if a.missing else ' NOT NULL'}" for a in atoms(shape))
         return Frame(Relation.empty(schema or "unit BOOLEAN"), shape)
@@ -312,17 +315,17 @@ class Touched:
         return run.relation
 
 
-def _shape_of(item: Type) -> Layout:
-    """The layout of an empty bag."""
+def _shape_of(item: Type, known: Known) -> Layout:
+    """The layout of an empty bag, which is that of one with elements."""
     names = numbered("z")
 
-    def shape(t: Type) -> Layout:
+    def shape(t: Type, known: Known) -> Layout:
         match t:
-            case ty.TupleType(items):
-                return Struct(tuple((label(i), shape(inner)) for i, inner in enumerate(items)), t)
-            case ty.RecordType(fields):
-                return Struct(tuple((name, shape(inner)) for name, inner in fields), t)
+            case ty.TupleType(items) if not known.missing:
+                return Struct(tuple((label(i), shape(inner, known.part(i))) for i, inner in enumerate(items)), t)
+            case ty.RecordType(fields) if not known.missing:
+                return Struct(tuple((name, shape(inner, known.part(name))) for name, inner in fields), t)
             case _:
-                return Atom(quote(next(names)), t, not ty.is_collection(t))
+                return Atom(quote(next(names)), t, known.missing or not ty.is_collection(t))
 
-    return shape(item)
+    return shape(item, known)

@@ -14,11 +14,13 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.missing import Known
 from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.terms import Term, Var, element_type
 from mrql.rewrite.analysis.multilinear import DeltaForm, Input
 from mrql.rewrite.plan.circuit import Circuit
 from mrql.rewrite.plan.joins.other_keys import Path
+from mrql.rewrite.plan.known_states import KnownStage
 from mrql.rewrite.plan.operators import Access
 from mrql.rewrite.plan.plan import Component, Feed, Shape, Stage
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
@@ -51,6 +53,8 @@ class StageState:
     """The state of a stage on Spark."""
 
     stage: Stage
+    known: KnownStage
+    """Which of the tuples in its tables may be missing as a whole: the columns of its tables depend on that."""
     circuit: Circuit
     """Says how batches read and change its tables, and by which delta rules."""
     spark: SparkSession
@@ -91,6 +95,8 @@ class StageState:
             if changed or (is_start and not feed.rows.inputs):
                 feed_deltas += self._feed_deltas(i, feed, changed)
         self._merge(feed_deltas)
+        if not feed_deltas and any((*table.batch.begun_with,) != (*table.runs,) for table in self._own_tables()):
+            self.steps -= 1  # nothing has changed since the step of this batch that has changed something
         return bool(feed_deltas)
 
     def _feed_deltas(self, index: int, feed: Feed, changed: Mapping[str, Frame]) -> list[FeedDelta]:
@@ -161,8 +167,7 @@ class StageState:
             weight = compiler.expressions.value(feed.weight, bind(feed.element, element))
             frame = attrs.evolve(frame, weight=to_sql(weight))
             shrinks = any(state.table.shrinks for (i, _), state in self.inputs.items() if i == index and state.table)
-        # All feeds must have their keys in the same parts.
-        key = taken_apart(key, self.stage.known_keys) if len(self.stage.feeds) > 1 else key
+        key = taken_apart(key, self.known.key)
         scope: Environment = {**bind(feed.key, key), **bind(feed.element, element)}
         units = {}
         for i, unit in feed.units:
@@ -179,7 +184,7 @@ class StageState:
             return {"old": old, "new": old, "delta": None}
         if state.last is None or state.last[0] is not delta:
             access = self.circuit.index(self.stage.name, feed, read.label).access
-            state.last = delta, self._changed(state, read, delta, access)
+            state.last = delta, self._changed(state, read, delta, access, self.known.inputs[feed, read.label])
         return state.last[1]
 
     def _input(self, feed: int, read: Input) -> InputState:
@@ -201,9 +206,10 @@ class StageState:
             if own is not None:
                 self.inputs[feed, read.label] = shared[read]
 
-    def _changed(self, state: InputState, read: Input, delta: Frame, access: Access) -> Versions:
+    def _changed(self, state: InputState, read: Input, delta: Frame, access: Access, known: Known) -> Versions:
         compiler = self._compiler({read.label: delta})
         change = compiler.bag(read.term)
+        change = attrs.evolve(change, value=taken_apart(change.value, known))
         if state.table is None:
             state.set_up(self.plans, read, change, compiler.expressions, access)
         return state.add(read, change, compiler.expressions)
@@ -279,7 +285,7 @@ class StageState:
         elements = compiler.over(pairs, delta.frame, {**env, own.name: delta.key})
         key = part(elements.value, "_1", own.type)
         element = part(elements.value, "_2", element_type(unit))
-        value = canonical(compiler.expressions, element)
+        value = taken_apart(canonical(compiler.expressions, element), self.known.bags[index])
         if index not in self.bags:
             self.bag_shapes[index] = with_columns(value, numbered("e"))
             access = self.circuit.bag(self.stage.name, index).access
@@ -294,7 +300,7 @@ class StageState:
         """The current state, which can still be read after it has changed."""
         groups = self._snapshot_of(self.groups) if self.groups and self.groups.runs else None
         bags = {i: BagRows(self._snapshot_of(bag), self.bag_shapes[i]) for i, bag in self.bags.items() if bag.runs}
-        return Snapshot(self.stage, self.keys, groups, bags)
+        return Snapshot(self.stage, self.known, self.keys, groups, bags)
 
     def _snapshot_of(self, table: Table) -> TableSnapshot:
         return TableSnapshot.of(table, self.steps, by_key=self.stage.shape is Shape.KEYED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import get_args
@@ -258,6 +259,31 @@ def test_a_fixpoint_is_known_by_its_loop() -> None:
     others = [text.format("T"), reached.replace("x = S", "x = T"), f"{reached} limit 2", f"{reached} limit 3"]
     known = [{*stages(f"{other};")} for other in [reached, *others]]
     assert all(not a & b for n, a in enumerate(known) for b in known[:n])
+
+
+CHAINED = """
+a = repeat x = (select (n, 1.0) from (n, m) in S)
+      step select (n, 0.15 + DAMPING * sum(s)) from (n, s) in ((select (n, 0.0) from (n, m) in S) union
+           (select (b, v / 4) from (p, v) in x, (c, b) in T where p = c)) group by n limit 20;
+repeat y = (select (n, 1.0) from (n, v) in a)
+      step select (n, 0.1 + 0.5 * sum(w)) from (n, w) in ((select (n, 0.0) from (n, v) in a) union
+           (select (b, u * v / 10) from (p, u) in y, (q, v) in a, (c, b) in T where p = q and p = c))
+      group by n limit 20;
+"""
+
+
+def test_a_loop_is_known_by_those_that_it_reads() -> None:
+    """What a loop has carried over is not gone on with if a loop that it reads is another one."""
+
+    def ledgers(damping: str) -> Mapping[str, str]:
+        program = compile_over_files(SOURCES + CHAINED.replace("DAMPING", damping), base=Path("/data"))
+        plan = plan_of(program, program.queries[-1], LoopStrategy.DIFFUSE)
+        assert len(plan.feedbacks) == 2
+        return identities(plan, program.sources).ledgers
+
+    one, other = ledgers("0.85"), ledgers("0.5")
+    assert one.keys() == other.keys()
+    assert not {*one.values()} & {*other.values()}
 
 
 # --- identities that never change -------------------------------------------------------------------------------------

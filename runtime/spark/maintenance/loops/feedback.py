@@ -147,7 +147,8 @@ class FeedbackState:
 
     def forget(self) -> None:
         """Resets what was noted of a batch that is rolled back."""
-        self.rests, self.repeats, self.measured = False, True, None
+        self.start()
+        self.rests, self.repeats = False, True
 
     # --- what is pending ----------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 import mrql
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag
+from mrql.runtime.spark.io.collect import collect_value
 from tests.support.on_spark import assert_on_spark
 
 pytestmark = pytest.mark.spark
@@ -104,3 +105,10 @@ def test_what_cannot_fail_is_moved_by_spark(spark: SparkSession) -> None:
         plans.append(batch._jdf.queryExecution().optimizedPlan().toString().lower())
     assert ["spark_partition_id" in plan[: plan.index("join")] for plan in plans] == [False, True]
     assert ["> 1)" in plan[plan.index("join") :] for plan in plans] == [True, False]
+
+
+@pytest.mark.parametrize("low", [2**63 - 1 - 20_000, 2**63 - 1 - 20])
+def test_a_range_up_to_the_last_long(spark: SparkSession, low: int) -> None:
+    """Whether it is made as rows or as an array."""
+    query = mrql.compile(f"(max(select i from i in {low}..{2**63 - 1} where i mod 7 = 0), count({low}..{2**63 - 1}))")
+    assert collect_value(query.batch(spark), query.type) == (2**63 - 1, 2**63 - low)
