@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.integer_ranges import may_overflow
 from mrql.algebra.analysis.variables import alpha_equal, free_vars, source_names
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import AND, EQ, HAS_NULL, NOT, OR
@@ -70,8 +71,8 @@ def factored(left: Term, right: Term) -> Term | None:
 
 
 def _goes_before_a_guard(side: tuple[Term, ...], shared: list[Term]) -> bool:
-    """Whether a shared condition that may fail comes after one that is not shared."""
-    kinds = [(any(alpha_equal(c, a) for a in shared), may_fail(c)) for c in side]
+    """Whether a shared condition that may fail, or overflow, comes after one that is not shared."""
+    kinds = [(any(alpha_equal(c, a) for a in shared), may_fail(c) or may_overflow(c)) for c in side]
     own = next((i for i, (is_shared, _) in enumerate(kinds) if not is_shared), len(kinds))
     return any(is_shared and fails for is_shared, fails in kinds[own:])
 

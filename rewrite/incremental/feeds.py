@@ -19,6 +19,7 @@ from mrql.algebra.analysis.missing import there
 from mrql.algebra.analysis.variables import Names, free_vars, substitute, var_of
 from mrql.algebra.errors import InternalError
 from mrql.algebra.terms import (
+    Cast,
     CMap,
     CoGroup,
     GroupBy,
@@ -124,6 +125,12 @@ class Feeds:
         return attrs.evolve(self._feed(rows, key, PTuple((x, y)), units), supports=False)
 
     def _feed(self, rows: Term, key: Pattern, element: Pattern, units: Iterable[tuple[int, Term]]) -> Feed:
+        own, t = pair_type(rows)
+        if own != key.type:
+            # The keys of a coGroup may be of a wider type than those of one side.
+            k, v = PVar(self.names.fresh("k"), own), PVar(self.names.fresh("v"), t)
+            wide = Single(Tup((Cast(var_of(k), key.type), var_of(v))))
+            rows = normalize(CMap(Lambda(PTuple((k, v)), wide), rows))
         return Feed(self.multilinear(rows), key, element, tuple((i, normalize(unit)) for i, unit in units))
 
 

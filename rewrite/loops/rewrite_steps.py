@@ -19,6 +19,7 @@ from collections.abc import Callable
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.missing import may_be_missing
 from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.analysis.variables import (
     Names,
@@ -30,7 +31,7 @@ from mrql.algebra.analysis.variables import (
     taken_names,
     with_step,
 )
-from mrql.algebra.terms import Let, PAny, Pattern, PTuple, PVar, Repeat, Stream, Term, Tup, Var
+from mrql.algebra.terms import Let, Nth, PAny, Pattern, PTuple, PVar, Repeat, Stream, Term, Tup, Var
 
 Rewrite = Callable[[Term], Term]
 
@@ -52,11 +53,24 @@ def rewrite_steps(term: Term, run: Rewrite) -> Term:
                 term, source=rewrite_steps(source, run), limit=None if limit is None else rewrite_steps(limit, run)
             )
             return with_step(outside, *_rewritten(function.param, step_of(term), run))
-        case Let(pattern, value, body) if has_loop(value):
+        case Let(pattern, value, body) if has_loop(value) and _is_there(value):
             new_pattern, new_body = _rewritten(pattern, body, run)
             return attrs.evolve(term, pattern=new_pattern, value=rewrite_steps(value, run), body=new_body)
         case _:
             return map_children(term, lambda child: rewrite_steps(child, run))
+
+
+def _is_there(value: Term) -> bool:
+    """Whether no collection in a value is missing, nor a tuple that collections are in: a loop carries none that is."""
+    match value:
+        case Repeat():
+            return True
+        case Tup(items):
+            return all(_is_there(item) for item in items if ty.has_collection(item.type))
+        case Nth(inner, _) | Let(_, _, inner):
+            return _is_there(inner)
+        case _:
+            return ty.is_collection(value.type) and not may_be_missing(value)
 
 
 def has_loop(term: Term) -> bool:

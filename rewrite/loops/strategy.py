@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from mrql.algebra.analysis.traversal import map_children, subterms
-from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, stream_names, taken_names
+from mrql.algebra.analysis.traversal import children, subterms, with_children
+from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, step_of, stream_names, taken_names
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.evaluation.may_fail import guards, may_fail
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
 from mrql.rewrite.loops.diffuse import Diffused
 from mrql.rewrite.loops.semi_naive import Fixpoint
@@ -21,6 +22,7 @@ from mrql.rewrite.loops.unroll import obstacle
 from mrql.rewrite.passes import AnyPass, Phase, Steps
 from mrql.rewrite.plan.loop_strategy import Chosen, LoopStrategy, Unfit
 
+GUARDED = "it may fail, and is evaluated under a condition only"
 AROUND = "a condition or a group in its step is a stage of its own, which reads what it has found"
 
 
@@ -90,17 +92,25 @@ class _Choice:
     found: list[tuple[Repeat, Fixpoint | Diffused]] = attrs.Factory(list)
     chosen: list[Chosen] = attrs.Factory(list)
 
-    def visit(self, part: Term) -> Term:
-        part = map_children(part, self.visit)
+    def visit(self, part: Term, *, is_guarded: bool = False) -> Term:
+        """The term with its loops replaced; a loop that `is_guarded` is evaluated under a condition only."""
+        own = zip(children(part), guards(part), strict=True)
+        part = with_children(part, tuple(self.visit(child, is_guarded=is_guarded or bool(g)) for child, g in own))
         if not isinstance(part, Repeat) or free_vars(part) or not stream_names(part):
             return part
         part = _with_known_limit(part)
         known = next((found for loop, found in self.found if alpha_equal(loop, part)), None)
-        return self.loop(part) if known is None else known.value
+        if known is not None:
+            return known.value
+        return self.loop(part, [GUARDED] if is_guarded and _step_may_fail(part) else [])
 
-    def loop(self, loop: Repeat) -> Term:
-        """The term that replaces a loop, by the first strategy that is allowed and applicable."""
-        unfit: list[str] = []
+    def loop(self, loop: Repeat, unfit: list[str]) -> Term:
+        """The term that replaces a loop, by the first strategy that is allowed and applicable. If there is a reason
+        why it is `unfit` for all, it is recomputed."""
+        if unfit and LoopStrategy.RECOMPUTE in _ALLOWED[self.strategy]:
+            return self.taken(LoopStrategy.RECOMPUTE, loop, unfit)
+        if unfit:
+            raise _refused(loop, _HOW[self.strategy], unfit[-1])
         for strategy in (strategy for strategy in self.rules if strategy in _ALLOWED[self.strategy]):
             try:
                 return self.taken(strategy, loop, unfit)
@@ -149,6 +159,11 @@ class _Choice:
         self.steps.check(rule, value, loop.type)
         self.steps.note(Phase.LOOPS, rule, loop, value, "a loop", reason)
         self.chosen.append(Chosen(loop, strategy, reason))
+
+
+def _step_may_fail(loop: Repeat) -> bool:
+    """Whether a loop may fail before it has taken too many steps."""
+    return may_fail(loop.source) or may_fail(step_of(loop))
 
 
 def _with_known_limit(loop: Repeat) -> Repeat:

@@ -225,7 +225,8 @@ def _window_of_range(n: PVar, rows: CMap, low: Term, high: Term) -> CMap | None:
             case Prim(function, (Var(name), value) | (value, Var(name))) if function == EQ and name == n.name:
                 if free_vars(value) and free_vars(value) <= inner:
                     ends = Prim(GE, (value, low), span=condition.span), Prim(LE, (value, high), span=condition.span)
-                    rest = substitute(_without(body, condition), {n.name: value})
+                    number = value if value.type == n.type else Cast(value, n.type)
+                    rest = substitute(_without(body, condition), {n.name: number})
                     return attrs.evolve(rows, function=Lambda(param, guard(ends, rest)))
     return None
 

@@ -34,7 +34,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.distinct import distinct
-from mrql.algebra.analysis.missing import missing_parts
+from mrql.algebra.analysis.missing import Known, known, missing_parts
 from mrql.algebra.analysis.traversal import children, subterms, with_children
 from mrql.algebra.analysis.variables import Names, bound_names, free_vars, pattern_term, pattern_vars, scopes, var_of
 from mrql.algebra.evaluation.may_fail import Guard, guarded, may_fail
@@ -90,7 +90,8 @@ def dependent_selects(outer: CMap, pattern: Pattern, names: Names) -> Iterator[C
         first = None if parts is None else _asked_first(nested, parts)
         if parts is None or first is None:
             continue
-        if isinstance(outer.source, GroupBy | CoGroup) and isinstance(pattern, PTuple):
+        if isinstance(outer.source, GroupBy | CoGroup) and _has_whole_key(pattern, outer.source):
+            assert isinstance(pattern, PTuple)
             left: LeftSide | None = _of_groups(pattern, outer.source, parts, first)
         else:
             left = _of_distinct(pattern, outer.source, parts, first, known, names)
@@ -194,6 +195,20 @@ class LeftSide:
 
     key: Term
     pairs: Term
+
+
+def _has_whole_key(pattern: Pattern, source: Term) -> bool:
+    """Whether the key of a group can be told from the variables of its pattern: a missing tuple that is taken apart
+    looks like one of missing parts."""
+
+    def is_told(pattern: Pattern, known: Known) -> bool:
+        match pattern:
+            case PTuple(items):
+                return not known.missing and all(is_told(item, known.part(i)) for i, item in enumerate(items))
+            case _:
+                return True
+
+    return isinstance(pattern, PTuple) and is_told(pattern.items[0], known(source).element.part(0))
 
 
 def _of_groups(pattern: PTuple, source: Term, parts: DependentSelect, first: Sequence[Guard]) -> LeftSide:

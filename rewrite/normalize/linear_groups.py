@@ -19,8 +19,9 @@ from __future__ import annotations
 from itertools import product
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.variables import Names, all_names, bound_names, free_vars, substitute
+from mrql.algebra.analysis.variables import Names, all_names, bound_names, free_vars, pattern_vars, substitute, var_of
 from mrql.algebra.terms import (
+    Cast,
     CMap,
     CoGroup,
     GroupBy,
@@ -96,13 +97,18 @@ def _by_element(key: Pattern, group: str, body: Term, source: Term) -> CMap:
     assert isinstance(item_type, ty.BagType)
     assert isinstance(item_type.item, ty.TupleType)
     names = Names(set(all_names(body) | bound_names(key)))
-    element = PVar(names.fresh("x"), item_type.item.items[1])
-    by_element = substitute(body, {group: Single(Var(element.name, element.type))})
-    return CMap(Lambda(PTuple((_retype(key, item_type.item.items[0]), element)), by_element), source)
+    own, element = _retype(key, item_type.item.items[0]), PVar(names.fresh("x"), item_type.item.items[1])
+    widened = {
+        wide.name: Cast(var_of(narrow), wide.type)
+        for narrow, wide in zip(pattern_vars(own), pattern_vars(key), strict=True)
+        if narrow.type != wide.type
+    }
+    by_element = substitute(body, {**widened, group: Single(Var(element.name, element.type))})
+    return CMap(Lambda(PTuple((own, element)), by_element), source)
 
 
 def _retype(pattern: Pattern, t: ty.Type) -> Pattern:
-    """The pattern of the source's own key type (the key of a coGroup may be wider than that of one side)."""
+    """The pattern for the source's own key type: the key of a coGroup may be wider than that of one side."""
     match pattern, t:
         case PVar(name, _), _:
             return PVar(name, t)

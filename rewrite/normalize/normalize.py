@@ -288,6 +288,10 @@ def _never_missing(condition: Term) -> bool:
 
 def _let(term: Let) -> Term:
     """Substitutes the parts of the value that are cheap, used once, or read a stream (`inlines`); keeps the others."""
+    if bound_names(term.pattern) & free_vars(term.value):
+        # What is kept becomes a let of its own around the others, which would bind these names in the value.
+        pattern, body = rename_apart(term.pattern, term.body, free_vars(term.value))
+        term = Let(pattern, term.value, body, span=term.span)
     bindings = match_pattern(term.pattern, term.value)
     if not bindings:
         return term.body
@@ -298,9 +302,6 @@ def _let(term: Let) -> Term:
     if any(isinstance(e, Rec | Tup) for e in kept.values()):
         return _let_of_parts(term, bindings)
     if not inlined and len(kept) == 1 and isinstance(term.pattern, PVar):
-        return term
-    clash = frozenset().union(*map(free_vars, inlined.values())) & frozenset(kept)
-    if clash:
         return term
     body = _simplified(substitute(term.body, inlined))
     for name, e in kept.items():

@@ -546,7 +546,11 @@ class _Generator:
         left = self.pair_type(scope)
         likewise = [pair for pair in self.pair_types(scope) if pair.items[0] == left.items[0]]
         right = self.draw(st.sampled_from(likewise or [left]))
-        return CoGroup(self.pairs(left, scope, depth), self.pairs(right, scope, depth))
+        if self.draw(st.integers(0, 3)) == 0:
+            key, value = right.items
+            right = ty.TupleType((_narrower(key), value))
+        sides = self.draw(st.permutations((left, right)))
+        return CoGroup(self.pairs(sides[0], scope, depth), self.pairs(sides[1], scope, depth))
 
     def pairs(self, pair: Type, scope: Scope, depth: int) -> Term:
         """A bag of pairs, mostly a stream where there is one, or a union with one."""

@@ -16,6 +16,7 @@ from mrql.algebra.analysis.missing import Known, known
 from mrql.algebra.analysis.variables import Names, free_vars, match_pattern, substitute, substitute_streams
 from mrql.algebra.notation.readable_names import head, hint, tidy
 from mrql.algebra.terms import (
+    Cast,
     CMap,
     CoGroup,
     Empty,
@@ -126,7 +127,9 @@ class FeedReader:
             case CMap(Lambda(PTuple((key, PTuple((PVar(xs), PVar(ys))))), body), CoGroup(left, right)):
                 (one, row), (other, other_row) = self.tree(left), self.tree(right)
                 (k, x), (other_k, y) = key_and_value(row), key_and_value(other_row)
-                body = substitute(body, match_pattern(key, k))
+                # The key of a coGroup may be of a wider type than that of one side.
+                wide = k if k.type == key.type else Cast(k, key.type)
+                body = substitute(body, match_pattern(key, wide))
                 return self._body(body, Join(one, other, (k, other_k)), {xs: _GroupedSide(x), ys: _GroupedSide(y)})
             case CMap(Lambda(param, body), source) if not isinstance(source, CoGroup):
                 inner, row = self.tree(source)

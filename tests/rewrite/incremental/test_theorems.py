@@ -367,6 +367,7 @@ GROUPED: Streams = {
     "S": ty.BagType(ty.TupleType((ty.INT, ty.LONG))),
     "T": ty.BagType(ty.TupleType((ty.INT, ty.STRING))),
     "U": ty.BagType(ty.TupleType((ty.TupleType((ty.INT, ty.STRING)), ty.LONG))),
+    "V": ty.BagType(ty.TupleType((ty.LONG, ty.LONG))),
     "R": Stream("R", ty.BagType(ty.TupleType((ty.INT, ty.LONG))), static=True),
 }
 
@@ -388,6 +389,19 @@ def test_a_join_with_a_union_of_another_type(part: str) -> None:
     view = ReferenceView(planned(term).plan)
     view.apply({"S": ZSet.of(rows)})
     assert_same(view.answer(), evaluate(term, {"S": rows}))
+
+
+@pytest.mark.parametrize("body", ["cMap(λx. {(k * k, x)}, xs)", "cMap(λx. cMap(λy. {(k * k, x, y)}, ys), xs)"])
+@pytest.mark.parametrize("sides", ["S, T", "T, S"])
+def test_the_key_of_one_side_may_be_narrower(body: str, sides: str) -> None:
+    """The function gets the key in the type of the coGroup, also where it is applied to the elements of one side."""
+    sources = {"S": "{(int, long)}", "T": "{(long, long)}"}
+    term = parse(f"cMap(λ(k, (xs, ys)). {body}, coGroup({sides}))", sources)
+    held = {"S": Bag([(100_000, 1), (None, 2)]), "T": Bag([(100_000, 3)])}
+    assert_passes_keep(term, held)
+    view = ReferenceView(planned(term).plan)
+    view.apply({name: ZSet.of(rows) for name, rows in held.items()})
+    assert_same(view.answer(), evaluate(term, held))
 
 
 def assert_planned(term: Term, first: dict[str, Bag], second: dict[str, Bag], *, deletes: bool) -> None:
