@@ -89,7 +89,7 @@ def read_version(table: Path, number: int) -> TableVersion:
     """
     file = version_file(table, number)
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8").split("\n")  # a text in a line may have other ends of lines
         found = [(kind, body) for line in lines if line.strip() for kind, body in json.loads(line).items()]
     except FileNotFoundError:
         message = f"version {number} of {table} was removed from its log before it was read"

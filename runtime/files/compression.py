@@ -8,7 +8,7 @@ import io
 import mmap
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO
@@ -37,6 +37,18 @@ UNPACKED = frozenset(_READERS)
 """Extensions of compressed files that are read."""
 
 
+def packed_suffix(file: Path) -> str:
+    """The extension by which a file is unpacked; empty if its bytes are read as they are.
+
+    Raises: UserError for an extension of compressed files that are not read. In capitals, none is: Spark does not know
+        such an extension.
+    """
+    small = file.suffix.lower()
+    if small in NOT_READ or (small in UNPACKED and file.suffix != small):
+        raise UserError(f"{file} is compressed in a way that is not read", hint=UNPACKED_ARE)
+    return small if small in UNPACKED else ""
+
+
 @contextmanager
 def mapped(file: Path) -> Iterator[bytes | mmap.mmap]:
     """The bytes of a file for searching, mapped and not loaded into memory unless the file is compressed.
@@ -44,7 +56,7 @@ def mapped(file: Path) -> Iterator[bytes | mmap.mmap]:
     Raises: UserError as `opened` does.
     """
     with opened(file) as stream:
-        if file.suffix.lower() in _READERS or not stream.peek(1):  # type: ignore[attr-defined]
+        if packed_suffix(file) or not stream.peek(1):  # type: ignore[attr-defined]
             yield stream.read()
         else:
             with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as found:
@@ -57,9 +69,7 @@ def opened(file: Path) -> Iterator[IO[bytes]]:
 
     Raises: UserError where the file cannot be read, or is not what its extension says.
     """
-    suffix = file.suffix.lower()
-    if suffix in NOT_READ:
-        raise UserError(f"{file} is compressed in a way that is not read", hint=UNPACKED_ARE)
+    suffix = packed_suffix(file)
     try:
         with _READERS.get(suffix, open)(file, "rb") as stream:
             yield stream
@@ -81,7 +91,7 @@ _BEGINNINGS = {
 
 def packed_as(file: Path) -> str | None:
     """The extension that the name of a compressed file lacks; None if it lacks none, or the file is not compressed."""
-    if file.suffix.lower() in UNPACKED:
+    if file.suffix in UNPACKED:
         return None
     try:
         with file.open("rb") as stream:
@@ -150,10 +160,15 @@ def lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a file with their numbers. They end with a line feed, a carriage return, or both."""
     number = 0
     with opened(file) as stream:
-        for raw in stream:
+        for raw in _without_a_mark_alone(stream):
             for line in raw.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"):
                 number += 1
                 yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+
+
+def _without_a_mark_alone(stream: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a file with their ends. A byte order mark and nothing else is no line."""
+    return (raw for raw in stream if raw != BYTE_ORDER_MARK)
 
 
 def fed_lines(file: Path) -> Iterator[tuple[int, bytes]]:

@@ -166,10 +166,14 @@ class Publication:
         return list(faults((place, file) for file in self.files))
 
     def publish(self, files: DurableFiles) -> None:
-        """Moves it to its place, unless that was already done."""
+        """Moves it to its place, unless that was already done. What it replaces is there as a whole until then."""
         if not self.hidden.exists():
             return
+        aside = self.hidden.with_name(f"{self.hidden.name}-replaced")
         if self.replaces and self.final.exists():
-            files.remove(self.final)
+            files.remove(aside)
+            files.rename(self.final, aside)
         files.rename(self.hidden, self.final)
         files.sync(self.final.parent)
+        if self.replaces:
+            files.remove(aside)

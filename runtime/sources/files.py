@@ -119,9 +119,9 @@ def _inside(directory: Path, spec: SourceSpec) -> list[Listed]:
     try:
         entries = _entries(directory)
         files = Listed(str(directory), [entry.name for entry in entries if _is_file(entry)])
-        inside = (
-            one for entry in entries if _is_partition(entry) for one in _partition(os.path.join(directory, entry.name))
-        )
+        # As a Path names it: `dt=1`, and not `./dt=1`, under which no file of it was read.
+        partitions = (str(directory / entry.name) for entry in entries if _is_partition(entry))
+        inside = (one for partition in partitions for one in _partition(partition))
         found = [files, *inside]
     except UserError as error:
         raise UserError(error.message, spec.span) from None

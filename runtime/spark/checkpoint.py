@@ -38,6 +38,7 @@ from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.join_inputs import InputState
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.maintenance.upserts import UpsertedRows
+from mrql.runtime.spark.relation.column_types import type_sql
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
@@ -111,7 +112,7 @@ def write_rows(
     """Writes rows with the columns of a schema; returns the number of rows of each file. If the rows are partitioned by
     the hash of the columns `by`, the names of the files say so."""
     if df.schema.simpleString() != schema.simpleString():
-        types = [(quote(field.name), field.dataType.simpleString()) for field in schema]
+        types = [(quote(field.name), type_sql(field.dataType)) for field in schema]
         df = df.selectExpr(*(f"CAST({name} AS {t}) AS {name}" for name, t in types))
     partitions = jvm.partitions_by(df, by) if by else None
     with jvm.ending_with(df.sparkSession):

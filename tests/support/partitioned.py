@@ -26,6 +26,7 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "long": st.integers(-(2**63), 2**63 - 1),
     "int": st.integers(-(2**31), 2**31 - 1),
     "double": st.floats(allow_nan=False),
+    "float": st.floats(allow_nan=False, width=32),
     "string": TEXTS,
     "date": st.dates(),
     "timestamp": st.datetimes(),

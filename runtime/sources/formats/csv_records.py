@@ -224,6 +224,21 @@ def may_end_in_blanks(spec: SourceSpec, file: Path) -> bool:
     return has_quotes and found.fullmatch(left.translate(alike) + b"\n") is not None
 
 
+def may_have_a_blank_record(spec: SourceSpec, file: Path) -> bool:
+    """Whether Spark may take a blank line for a record, where records go over lines: it does so if the line has
+    delimiters, or is the last one and has no end."""
+    if not spec.multiline:
+        return False
+    if spec.delimiter in BLANKS:
+        return True
+    last = b""
+    with opened(file) as stream:
+        while read := stream.read(CHUNK_BYTES):
+            last = (last + read).rpartition(b"\n")[2]
+            last = last if not last.strip(BLANKS.encode()) else b"x"
+    return bool(last) and last != b"x"
+
+
 def _code(character: str) -> str:
     """A character, as it is written in a pattern."""
     return f"\\x{ord(character):02x}" if character.isascii() else character

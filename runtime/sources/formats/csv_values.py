@@ -16,6 +16,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.atom_conversion import from_base64
 from mrql.algebra.values.file_names import is_odd
 from mrql.algebra.values.values import Value
+from mrql.algebra.values.xml_elements import BLANKS
 from mrql.runtime.files.compression import NOT_UTF8
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -87,10 +88,19 @@ def _number_of(field: str, t: Type) -> Value:
         low, high = INT_RANGES[t]
         return int(field) if len(field.lstrip("+-0")) < 30 and low <= int(field) <= high else None
     if t in ty.FRACTIONS:
-        if number := _NUMBER.fullmatch(field):
-            return single_from_text(number[1]) if t == ty.FLOAT else float(number[1])
-        return _from_hexadecimal(field, t) if _HEXADECIMAL.fullmatch(field) else NAMED.get(field)
+        return _fraction_of(field, t)
     return convert(field, t) if isinstance(t, ty.DecimalType) else None
+
+
+def _fraction_of(field: str, t: Type) -> Value:
+    """A field as a float or a double. Blanks around it, which it has in quotes only, do not count, as in Java."""
+    text = field.strip(BLANKS)
+    if number := _NUMBER.fullmatch(text):
+        return single_from_text(number[1]) if t == ty.FLOAT else float(number[1])
+    if _HEXADECIMAL.fullmatch(text):
+        return _from_hexadecimal(text, t)
+    # These two names are not Java's.
+    return NAMED.get(field if text in ("Inf", "-Inf") else text)
 
 
 def _local_number_of(field: str, t: Type, locale: NumberLocale) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -212,13 +212,23 @@ def _said(error: Exception) -> str:
     return str(error).strip().split("\n")[0] or type(error).__name__
 
 
-def in_arrow(one: Any, other: Any) -> pa.Table:
-    """The rows of two batches, with columns matched by their places.
+def must_have_the_same(first: Sequence[str], second: Sequence[str]) -> None:
+    """Raises: UserError where the columns of two batches differ in their names or their order: whether they are matched
+    by name or by place depends on the rows of the stream."""
+    if list(first) != list(second):
+        names = [", ".join(map(repr, columns)) for columns in (first, second)]
+        message = f"two batches of other columns are not one: one has {names[0]}, the other {names[1]}"
+        raise UserError(message, hint="give one after the other: `with view.batch() as batch`")
 
-    Raises: UserError where the columns do not match.
+
+def in_arrow(one: Any, other: Any) -> pa.Table:
+    """The rows of two batches.
+
+    Raises: UserError where they do not have the same columns.
     """
     first, second = _of_batch(one, "a batch"), _of_batch(other, "a batch")
+    must_have_the_same(first.column_names, second.column_names)
     try:
-        return pa.concat_tables([first, second.rename_columns(first.column_names)], promote_options="permissive")
+        return pa.concat_tables([first, second], promote_options="permissive")
     except (pa.ArrowException, ValueError) as error:
         raise UserError(f"two batches of other columns are not one: {_said(error)}") from error

@@ -15,6 +15,7 @@ from mrql.algebra.catalog import Column, SourceSpec
 from mrql.algebra.functions.binary import to_base64_sql
 from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.types import Type
+from mrql.algebra.values.xml_elements import BLANKS
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.formats.csv import (
@@ -26,7 +27,7 @@ from mrql.runtime.sources.formats.csv import (
     columns_of,
     is_read_as_utf8,
 )
-from mrql.runtime.sources.formats.csv_records import Dialect, may_end_in_blanks
+from mrql.runtime.sources.formats.csv_records import Dialect, may_end_in_blanks, may_have_a_blank_record
 from mrql.runtime.spark.expressions.casts import converted
 from mrql.runtime.spark.expressions.file_texts import is_read_as_text, text_type, written_value
 from mrql.runtime.spark.expressions.layout import label, quote, sql_type
@@ -150,7 +151,9 @@ def _records(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
         .schema(schema)
         .options(**{**_record_options(spec), **_file_options(spec), **options, "mode": mode})
     )
-    return read.csv(paths).selectExpr(f"{text} AS {RECORD}", *([FILE] if apart else []))
+    records = read.csv(paths).selectExpr(f"{text} AS {RECORD}", *([FILE] if apart else []))
+    # A blank line is no record; Spark drops it by itself only where a record is a line.
+    return records.where(f"trim({text_sql(BLANKS)} FROM {RECORD}) <> ''") if spec.multiline else records
 
 
 def _parsed(records: DataFrame, schema: str, options: Options, spec: SourceSpec) -> DataFrame:
@@ -219,7 +222,13 @@ def _has_all(spec: SourceSpec) -> str:
 
 def _is_read_as_text(t: Type, spec: SourceSpec) -> bool:
     """Whether the values of a column, which are not strings, are read as texts."""
-    return is_read_as_text(t) or (spec.texts.locale is not None and ty.is_numeric(t))
+    return is_read_as_text(t) or (spec.texts.locale is not None and ty.is_numeric(t)) or _is_matched(t, spec)
+
+
+def _is_matched(t: Type, spec: SourceSpec) -> bool:
+    """Whether the text of a value is matched first: in a file that is read as UTF-8, Spark takes the digits of all
+    scripts, and the letters that some languages count as an `s`."""
+    return spec.as_utf8 and spec.texts.locale is None and (ty.is_integral(t) or t == ty.BOOL)
 
 
 def _read_type(t: Type, spec: SourceSpec) -> str:
@@ -233,6 +242,9 @@ def _field(sql: str, column: Column, spec: SourceSpec) -> str:
     assert t is not None
     if t == ty.STRING and not spec.as_utf8:
         return f"CAST(encode({sql}, '{BYTES}') AS STRING)"
+    if _is_matched(t, spec):
+        pattern = r"(?i)^(?:true|false)\z" if t == ty.BOOL else r"^[+-]?[0-9]+\z"
+        return f"if({sql} RLIKE {text_sql(pattern)}, try_cast({sql} AS {sql_type(t)}), NULL)"
     return written_value(sql, t, column.name, spec.texts, _encoding(spec))
 
 
@@ -256,8 +268,8 @@ def resolved_spec(spec: SourceSpec, file: Path) -> SourceSpec:
     if isinstance(columns, Malformed):
         raise columns.error()
     columns += behind(spec, columns, file)
-    ends_in_blanks = not _is_taken_apart(spec) and may_end_in_blanks(spec, file)
-    return attrs.evolve(spec, columns=columns, as_utf8=is_read_as_utf8(spec, file), ends_in_blanks=ends_in_blanks)
+    blanks = not _is_taken_apart(spec) and (may_end_in_blanks(spec, file) or may_have_a_blank_record(spec, file))
+    return attrs.evolve(spec, columns=columns, as_utf8=is_read_as_utf8(spec, file), ends_in_blanks=blanks)
 
 
 def write_csv(df: DataFrame, output: Output, path: str) -> None:

@@ -26,8 +26,10 @@ from mrql.runtime.spark.io.csv import TAG
 from mrql.runtime.spark.io.file_reader import file_reader
 from mrql.runtime.spark.io.spark_format import FILE, ONCE, ParsedRows, SparkFormat
 
-FIRST, SECOND = (json_variant.element("mrql_array", place) for place in (0, 1))
-"""The value of a line, and a second one that may follow it."""
+FIRST, SECOND, THIRD = (json_variant.element("mrql_array", place) for place in range(3))
+"""The value of a line, and what follows it in the array."""
+ENDS = ("mrql end", "end of mrql")
+"""Texts that are put behind the value of a line, to find that it ends there."""
 
 
 def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
@@ -37,7 +39,7 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
         return f"{base}_{next(numbers)}"
 
     arrays = (_elements if spec.multiline else _lines)(spark, paths)
-    faults = ["mrql_array IS NULL", f"{SECOND} IS NOT NULL", "mrql_number < 0L"]
+    faults = ["mrql_array IS NULL", "mrql_number < 0L"]
     if spec.changes is not None:
         changes = _unwrapped(arrays, spec.changes)
         return _changes(spec, _records(changes, _whole(spec), spec, faults, fresh), apart)
@@ -53,10 +55,27 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
 
 
 def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """The values of lines, each as an array. Text behind a value makes that no JSON, or is a second element."""
+    """The values of lines, each as the first element of an array; null for a line that is not one value.
+
+    Spark reads one value of a text, and does not look at what follows: the `]` of a line `1] 2` would end an array
+    around it. So an end is put behind the value, which has to be the second element and the last one. A line that
+    contains the text of that end has to be followed by another one, too.
+    """
     lines = file_reader(spark).text(paths).selectExpr("value", FILE).where(r"value RLIKE '[^ \\t]'")
-    parsed = "if(is_valid_utf8(value), try_parse_json(concat('[', value, ']')), NULL)"
-    return lines.selectExpr("mrql_file", ONCE, f"{parsed} AS mrql_array")
+
+    def parsed(end: str) -> str:
+        return f"""try_parse_json(concat('[', value, ', "{end}"]'))"""
+
+    other = f"if(contains(value, '{ENDS[0]}'), {parsed(ENDS[1])}, NULL)"
+    found = f"if(is_valid_utf8(value), {parsed(ENDS[0])}, NULL) AS mrql_array"
+    arrays = lines.selectExpr("value", "mrql_file", ONCE, found, f"{other} AS mrql_other")
+    ends = f"{_is_text(SECOND, ENDS[0])} AND {THIRD} IS NULL"
+    also = f"NOT contains(value, '{ENDS[0]}') OR {_is_text(json_variant.element('mrql_other', 1), ENDS[1])}"
+    return arrays.selectExpr("mrql_file", "mrql_number", f"if({ends} AND ({also}), mrql_array, NULL) AS mrql_array")
+
+
+def _is_text(variant: str, text: str) -> str:
+    return f"coalesce(to_json({variant}), '') = '\"{text}\"'"
 
 
 def _elements(spark: SparkSession, paths: list[str]) -> DataFrame:
@@ -100,10 +119,10 @@ def _unwrapped(arrays: DataFrame, envelope: Envelope) -> DataFrame:
     """Changes taken out of what they are wrapped in, without those that are null."""
     if envelope.payload is not None:
         payload, said = (json_variant.member("mrql_array", name, 0) for name in (envelope.payload, envelope.op))
-        is_inside = f"{SECOND} IS NULL AND {payload} IS NOT NULL AND {said} IS NULL"
+        is_inside = f"{payload} IS NOT NULL AND {said} IS NULL"
         inner = f"if({is_inside}, to_variant_object(array({payload})), mrql_array)"
         arrays = arrays.selectExpr("mrql_file", "mrql_number", f"{inner} AS mrql_array")
-    return arrays.where(f"NOT coalesce({SECOND} IS NULL AND is_variant_null({FIRST}), false)")
+    return arrays.where(f"NOT coalesce(is_variant_null({FIRST}), false)")
 
 
 def _changes(spec: SourceSpec, whole: DataFrame, apart: bool) -> ParsedRows:

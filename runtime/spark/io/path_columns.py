@@ -54,5 +54,4 @@ def _typed(text: str, t: Type) -> str:
         return f"lower({text}) = 'true'"
     if is_read_as_text(t):
         return value_of(text, t)
-    number = f"CAST({text} AS DOUBLE)" if t == ty.FLOAT else text  # by way of a double, as everywhere
-    return f"CAST({number} AS {sql_type(t)})"
+    return f"CAST({text} AS {sql_type(t)})"

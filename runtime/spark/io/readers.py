@@ -16,7 +16,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.engine.row_format import row_columns
-from mrql.runtime.files.compression import must_be_whole
+from mrql.runtime.files.compression import must_be_whole, packed_suffix
 from mrql.runtime.files.quarantine import Malformed, Quarantine, Reject, fail, pass_over
 from mrql.runtime.sources.arrived import Arrived, Part, files_of_all_directories
 from mrql.runtime.sources.files import check_file, list_files, read_changes
@@ -61,6 +61,8 @@ def read(
 
     given = list_files(spec) if files is None else [*files]
     for file in given:
+        if spec.format.name not in COLUMNAR:
+            packed_suffix(file)  # Spark would read some as if they were not packed
         must_be_whole(file)
     paths = [file for file in given if _is_whole(spec, file, reject)]
     if not paths:
@@ -152,6 +154,10 @@ def _set_aside(spec: SourceSpec, rows: ParsedRows, named: Mapping[str, Path], re
                 raise InternalError("readers", message)
             for row in found:
                 reject(row)
+
+
+COLUMNAR = ("parquet", "orc")
+"""The formats that compress what is in a file, whatever its name is."""
 
 
 def read_batch(

@@ -220,6 +220,4 @@ def _single(sql: str, have: DataType, wanted: Type) -> str:
         low, high = fn.INT_RANGES[wanted]
         wrong = fails("", "integer overflow")
         return f"if({sql} IS NULL OR {sql} BETWEEN {low} AND {high}, CAST({sql} AS {as_wanted}), {wrong})"
-    if found == "bigint" and wanted == ty.FLOAT:
-        return f"CAST(CAST({sql} AS DOUBLE) AS FLOAT)"  # as the language converts a long
     return f"CAST({sql} AS {as_wanted})"

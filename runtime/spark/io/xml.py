@@ -195,7 +195,8 @@ def _unescaped(fresh: Fresh, text: str) -> str:
     p = fresh("r")
     decimal = f"hex(CAST(substring({p}, 3, length({p}) - 3) AS BIGINT))"
     digits = f"if(startswith({p}, '&#x'), substring({p}, 4, length({p}) - 4), {decimal})"
-    character = f"decode(unhex(right(concat('00000000', {digits}), 8)), 'UTF-32')"
+    # A byte order mark stands before the character: Java drops the first one that it sees.
+    character = f"decode(unhex(concat('0000FEFF', right(concat('00000000', {digits}), 8))), 'UTF-32')"
     named = " ".join(
         f"WHEN '&{name};' THEN {text_sql(sign)}"
         for name, sign in (("lt", "<"), ("gt", ">"), ("amp", "&"), ("apos", "'"), ("quot", '"'))

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions.layout import quote
+from mrql.runtime.spark.relation.column_types import type_sql
 
 REMEMBERED_MAX_SCANS = 128
 """The number of plans for reading files that a session remembers."""
@@ -105,5 +106,5 @@ def _without(df: DataFrame, read: tuple[str, ...]) -> DataFrame:
     columns = []
     for field in df.schema.fields:
         name = quote(field.name)
-        columns.append(name if field.name in read else f"CAST(NULL AS {field.dataType.simpleString()}) AS {name}")
+        columns.append(name if field.name in read else f"CAST(NULL AS {type_sql(field.dataType)}) AS {name}")
     return df.selectExpr(*columns)

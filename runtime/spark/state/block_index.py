@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import AtomicType, StructType
 
 from mrql.runtime.spark import jvm
+from mrql.runtime.spark.relation.column_types import type_sql
 from mrql.runtime.spark.relation.persisted_rows import ROWS
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
@@ -61,7 +62,7 @@ class Blocks:
         The number of blocks in a partition is a power of two, so that plans seldom have to be made for another number.
         """
         each = 1 << (count // (size * partitions)).bit_length()
-        typed = tuple((name, rows.schema[name].dataType.simpleString()) for name in by)
+        typed = tuple((name, type_sql(rows.schema[name].dataType)) for name in by)
         places = jvm.places(rows.sparkSession, partitions)
         return Blocks(typed, tuple(rows.columns), places, each, SLOTS_PER_SHELF)
 

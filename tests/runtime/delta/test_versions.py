@@ -20,7 +20,7 @@ from mrql.jobs.loading import compile_over_files
 from mrql.runtime.delta.log import version_file
 from mrql.runtime.sources.partitions import MISSING
 from mrql.runtime.streaming.stream_loop import Emit
-from tests.runtime.checkpoint.streams import Counting, Stream, batch_answer
+from tests.runtime.checkpoint.streams import Counting, Stream, batch_answer, write
 from tests.support.followed_tables import GROUPS, ROWS, Followed, assert_goes_on_where_cut_off, assert_survives_kills
 
 TIME = {"modificationTime": 1}
@@ -145,6 +145,29 @@ def test_a_text_that_stands_for_a_missing_value(tmp_path: Path) -> None:
         write_deltalake(str(tmp_path / "t"), table, mode="append", partition_by=["p"])
     found = value_of(tmp_path, 'select (k, p) from <k: k, p: p> in source(delta, "t");')
     assert found == Bag([(1, MISSING), (2, None)])
+
+
+def test_texts_with_other_ends_of_lines(tmp_path: Path) -> None:
+    """The log has texts of the rows, as the least and the greatest of a file, and a text may have any end of a line."""
+    followed, texts = None, ["a", "x\u2028y", "x\u0085\u2029", "\r\n\v\f\x1c"]
+    for text in texts:
+        write_deltalake(str(tmp_path / "t"), pa.table({"s": [text]}), mode="append")
+        followed = followed or Followed.by(tmp_path, 'T = stream(delta, "t"); select x.s from x in T;')
+        assert followed.step() == 1
+    assert value_of(tmp_path, 'select x.s from x in source(delta, "t");') == Bag(texts)
+
+
+def test_a_table_that_becomes_a_stream(tmp_path: Path) -> None:
+    """A changed query reads as a stream, from its beginning, what was a static table until then."""
+    append(tmp_path, [(1, 1), (2, 2)])
+    write(tmp_path / "in" / "a.csv", "1\n2\n", 0)
+    text = 'R = {kind}(delta, "t"); S = stream(csv, "in", ",", type(<k: long>)); '
+    text += "select (s.k, r.v) from s in S, r in R where s.k = r.k;"
+    for kind in ("source", "stream", "source"):
+        stream = Stream(tmp_path, text.replace("{kind}", kind), max_files=None)
+        stream.run()
+        answers = stream.answers()
+        assert answers[max(answers)] == Bag([(1, 1), (2, 2)])
 
 
 def test_columns_that_come_and_go(tmp_path: Path) -> None:

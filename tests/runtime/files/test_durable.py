@@ -12,8 +12,9 @@ import attrs
 import pytest
 
 from mrql.runtime.files import durable
-from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.files.durable import DurableFiles, Publication
 from mrql.runtime.sources.file_archive import Copies
+from tests.runtime.checkpoint.streams import Counting, Crash, Failing, Moment
 
 
 @attrs.define
@@ -25,6 +26,26 @@ class Noting(DurableFiles):
     def sync(self, path: Path) -> None:
         super().sync(path)
         self.synced.append(path)
+
+
+@pytest.mark.parametrize("moment", [Moment.BEFORE, Moment.HALF, Moment.AFTER])
+@pytest.mark.parametrize("at", range(1, 8))
+def test_what_is_replaced_is_there_as_a_whole(tmp_path: Path, at: int, moment: Moment) -> None:
+    """A process that dies while it replaces a directory leaves the old one or the new one, or none, and the next one
+    brings the new one there."""
+    hidden, final = tmp_path / ".new", tmp_path / "answer"
+    contents = {hidden: {"a": "new", "b": "new"}, final: {"a": "old", "b": "old", "c": "old"}}
+    for directory, files in contents.items():
+        directory.mkdir()
+        for name, text in files.items():
+            (directory / name).write_text(text)
+    publication = Publication(hidden, final, replaces=True)
+    with suppress(Crash):
+        publication.publish(Failing(at=at, moment=moment))
+    if final.exists():
+        assert {path.name: path.read_text() for path in final.iterdir()} in contents.values()
+    publication.publish(Counting())
+    assert {path.name: path.read_text() for path in final.iterdir()} == contents[hidden]
 
 
 @pytest.mark.parametrize("there", [0, 1, 2, 3])

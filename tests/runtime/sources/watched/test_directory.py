@@ -29,6 +29,25 @@ def test_a_stream_over_other_directories(tmp_path: Path, caplog: pytest.LogCaptu
     ]
 
 
+@pytest.mark.parametrize("path", ["", ".", "d", "./d"])
+@pytest.mark.parametrize("name", ["a.csv", "dt=1/a.csv", "dt=1/h=2/a.csv"])
+def test_each_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, name: str) -> None:
+    """However the directory is named, also as the current one, and whether or not it has partitions."""
+    home = tmp_path if path in ("", ".") else tmp_path / "d"
+    write(home, {name: "1\n"})
+    monkeypatch.chdir(tmp_path)
+    (spec,) = compile_over_files(
+        f'count(stream(csv, "{path}", ",", type(<x: int, dt: int, h: int>)));'
+    ).sources.values()
+    watched = Directory(spec)
+    for _ in range(2):
+        found = watched.look()
+        watched.commit([part for file in found for part in watched.take(file)])
+    assert [*found] == []
+    assert [*watched.seen] == [str(home / name)]
+    assert watched.is_at_end
+
+
 @pytest.mark.parametrize("name", ["_a.csv", ".a.csv"])
 def test_a_stream_over_files_that_are_not_looked_at(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture

@@ -132,6 +132,31 @@ def test_frames_that_do_not_fit(spark: SparkSession) -> None:
         assert said in raised.value.message
 
 
+@pytest.mark.spark
+def test_a_long_as_a_float_is_rounded_once(spark: SparkSession) -> None:
+    """A column of longs where floats are expected is converted as the language converts a long."""
+    number = 2**54 + 2**30 + 1
+    frame = spark.createDataFrame([(number, number)], "X long, Y long")
+    query = mrql.compile("select (p.X, p.Y as float) from p in points", points="bag(<X: float, Y: long>)")
+    assert query.batch(spark, points=frame).collect() == [(2.0**54 + 2.0**31,) * 2]
+
+
 def test_batches_of_other_columns() -> None:
     with pytest.raises(UserError, match="two batches of other columns are not one: "):
         mrql.Delta(pa.table({"X": [1]})) + mrql.Delta(pa.table({"X": ["a"]}))
+
+
+@pytest.mark.spark
+def test_batches_with_columns_in_another_order(spark: SparkSession) -> None:
+    """Rows of records are matched by the names of their columns, and tuples by their places: which of them a stream
+    has, a sum of batches cannot know. A batch that is given in two steps can."""
+    one, other = pa.table({"X": [1], "Y": [10]}), pa.table({"Y": [1], "X": [20]})
+    in_spark = [spark.createDataFrame([(1, 10)], "X long, Y long"), spark.createDataFrame([(1, 20)], "Y long, X long")]
+    for first, second in ((one, other), in_spark, (one, in_spark[1]), (in_spark[0], other)):
+        with pytest.raises(UserError, match="one has 'X', 'Y', the other 'Y', 'X'"):
+            mrql.Delta(first) + mrql.Delta(delete=first, insert=second)
+    with mrql.compile("select (p.X, p.Y) from p in S", S="bag(<X: long, Y: long>)").view(spark) as view:
+        with view.batch() as batch:
+            batch.apply(S=one)
+            batch.apply(S=other)
+        assert sorted(map(tuple, view.answer().collect())) == [(1, 10), (20, 1)]

@@ -58,6 +58,7 @@ NUMERALS = ["1", "-1", "+7", "007", "2147483648", "99999999999999999999", "1.5",
 NUMERALS += ["16777217", "1.000000178813934326171875001", "0x1.000003p0", "-0x1.0000010000000001p0"]
 NAMED = ["NaN", "nan", "inf", "Inf", "-Infinity", "1d", "1f", "0x10", "1_000", "true", "FALSE", "t", "null", "'1'"]
 QUOTED = ["", '""', '"a,b"', '"a""b"', '"a"b', 'a"b"', '"open', " x ", '" x "', "é", "\ufffd", "a\tb", "  ", '"']
+QUOTED += ['" 1.5"', '"NaN "', '"Inf "', '" 7"', '"\t1e3 "', '"true "']
 NULS = ['"\0null"', '"null\0"', '"\0"', "\0a", "a\0b", '"a\0b"', '" \0"', '"a""\0"', '"\0a"x', '"\0']
 NULLS = ["null", '"null"', " null\t", '" null"', "null x", "-", '"-"', "é", '"é"', '"null"x', "NULL"]
 COMMENTS = ["#", "#a", '#"a', " #", '"#"', "a#"]
@@ -495,6 +496,28 @@ CELL = st.sampled_from(
 )
 
 
+@pytest.mark.parametrize("end", ["\n", "", "\n  ", "\n\t\t", "\n\x1a", " "])
+@pytest.mark.parametrize("delimiter", [",", "\t", " "])
+def test_blank_lines_of_csv_over_lines(spark: SparkSession, tmp_path: Path, delimiter: str, end: str) -> None:
+    """A blank line is no record, whether or not it has delimiters, and also as the end of a file."""
+    rows = ["1,a", "", ",", " ", '2,"b\nc"', "\t", "3,", ",,"]
+    (tmp_path / "f.csv").write_text(("\n".join(rows) + end).replace(",", delimiter))
+    sign = {"\t": "\\t"}.get(delimiter, delimiter)
+    assert_same(spark, f'source(csv, "f.csv", "{sign}", type((int, string)), multiline)', tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "t"), [("\u0663", "int"), ("\uff11\uff12", "long"), ("fal\u017fe", "bool"), ("TRUE", "bool")]
+)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_digits_of_other_scripts(spark: SparkSession, tmp_path: Path, text: str, t: str, mark: str) -> None:
+    """Numbers have the digits 0 to 9, also in files that Spark reads as UTF-8."""
+    (tmp_path / "f.csv").write_text(f"{mark}{text}\u00a7x\n7\u00a7y\n,\u00a7z\n")
+    assert_same(spark, f'source(csv, "f.csv", "\u00a7", type(({t}, string)))', tmp_path)
+    (tmp_path / "f.csv").write_text(f"{mark}{text}\n7\n")
+    assert_same(spark, f'source(csv, "f.csv", ",", type({t}), multiline)', tmp_path)
+
+
 @seed(2026)
 @settings(few, max_examples=5)
 @given(st.lists(st.lists(CELL, min_size=1, max_size=3).map(",".join), min_size=10, max_size=40), st.booleans(), OPTIONS)
@@ -612,6 +635,13 @@ WRONG = [
     "1",
     "null",
     '{"A": 1}}',
+    '{"A": 1}]',
+    '{"A": 1}] {"A": 2}',
+    "]",
+    '{"A": 1}, {"A": 2}',
+    '{"A": 1}, "mrql end"] ',
+    '{"A": 1}, "mrql end"',
+    '{"A": "mrql end"}',
     " ",
     "{'A': 1}",
     '{"A": 1,}',
@@ -680,6 +710,8 @@ WORDS = st.sampled_from(
             " ",
             "\n  ",
             "&lt;&amp;&#65;&#x1D11E;",
+            "a&#xFEFF;b",
+            "&#65279;&#x10FFFF;",
             "<![CDATA[<raw>&amp;]]>",
             "é",
             "007",
@@ -742,6 +774,7 @@ def test_lines_of_text(spark: SparkSession, tmp_path: Path) -> None:
     """Lines may end in three ways, and keep their blanks; those that are not UTF-8 are malformed."""
     (tmp_path / "f.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\rc\n\n \xc3\xa4\n\xe4\nlast")
     (tmp_path / "g.txt.gz").write_bytes(gzip.compress(b"zipped\n"))
+    (tmp_path / "m.txt").write_bytes(b"\xef\xbb\xbf")
     packed = pa.compress(b"packed\n", "zstd", asbytes=True)
     (tmp_path / "h.txt.zst").write_bytes(packed)
     found = assert_same(spark, 'source(text, "*.txt*")', tmp_path)
@@ -777,6 +810,18 @@ def test_columns(spark: SparkSession, tmp_path: Path) -> None:
         assert_same(spark, f'source({name}, "f.{name}", type(<l: {{<u: float, v: {{string}}>}}>))', tmp_path)
     assert len(assert_same(spark, 'source(parquet, "*.parquet", type(<a: int>))', tmp_path)) == 3
     assert len(assert_same(spark, 'source(orc, "lists.orc")', tmp_path)) == 3
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+@pytest.mark.parametrize("name", ["f.zip", "f.deflate", "f.txt.GZ", "f.Bz2"])
+def test_files_that_are_packed_in_other_ways(spark: SparkSession, tmp_path: Path, format: str, name: str) -> None:
+    """A name that says that a file is packed, and that Spark does not know, is an error in both engines."""
+    (tmp_path / name).write_bytes(gzip.compress(b"1\n"))
+    row = ", type(long)" if format == "json" else ""
+    spec = next(iter(compile_over_files(f'source({format}, "{name}"{row});', base=tmp_path).sources.values()))
+    for reads in (lambda: read_source(spec), lambda: read(spark, spec)):
+        with pytest.raises(UserError, match="is compressed in a way that is not read"):
+            reads()
 
 
 DAY = date(2026, 1, 31)

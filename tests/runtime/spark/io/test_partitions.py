@@ -29,6 +29,13 @@ pytestmark = pytest.mark.spark
 DAY = date(2024, 1, 31)
 
 
+def test_a_float_is_rounded_once(spark: SparkSession, tmp_path: Path) -> None:
+    """From its text, and not by way of a double."""
+    write(tmp_path, {"d/x=1.0000000596046447754/a.csv": "1\n", "d/x=NaN/a.csv": "2\n", "d/x=-Infinity/a.csv": "3\n"})
+    found = assert_same(spark, 'source(csv, "d", ",", type(<x: float, n: int>))', tmp_path)
+    assert Record({"x": 1.0000001192092896, "n": 1}) in list(found)
+
+
 @seed(2026)
 @settings(few, max_examples=14)
 @given(tables(), st.sampled_from([*WRITERS]))
