@@ -72,8 +72,7 @@ def open_ends(
             opened.callback(Lock.of_directory(quarantine.directory, "--quarantine").close)
         running = {} if before is None else before.adapted
         commits = None if store is None else _commits(job, store, sink, copies, running)
-        if store is not None:
-            _clean(sink, quarantine, store.files)
+        _clean(sink, quarantine, DurableFiles() if store is None else store.files)
     return StreamEnds(sink, quarantine, commits, copies)
 
 
@@ -101,7 +100,19 @@ def _sinks(job: StreamJob, store: Store | None, opened: ExitStack, last: int | N
     for place in job.outputs:
         sink = place.open(_opening(job, store, opened, last))
         opened.callback(sink.close)
+        if changes and not place.is_current:
+            _changes_must_follow(sink.place, store)
         yield sink
+
+
+def _changes_must_follow(place: str | None, store: Store | None) -> None:
+    """Raises: UserError where a place is new to a stream that has put out batches: its changes would add up to less
+    than the answer there."""
+    last = None if store is None else store.manifest
+    if last is not None and place is not None and place not in last.outputs:
+        message = f"{place} has none of the changes up to batch {last.batch}, and those after it do not make the answer"
+        hint = "name the --output that the checkpoint goes on in, put out snapshots, or start with a new --checkpoint"
+        raise UserError(message, hint=hint)
 
 
 def _opening(job: StreamJob, store: Store | None, opened: ExitStack, last: int | None) -> Opening:

@@ -78,6 +78,8 @@ class TableSink:
     whole: bool = attrs.field(init=False)
     """Whether the next batch replaces the content of the table."""
     table: StreamTable = attrs.field(init=False)
+    anew: bool = False
+    """Whether the content is that of another query, even if the table does not show it."""
 
     def __attrs_post_init__(self) -> None:
         self.columns = columns_of(self.type)
@@ -98,7 +100,7 @@ class TableSink:
 
     def start_anew(self) -> None:
         """Has the next batch replace the content of the table: it is of another query."""
-        self.whole = True
+        self.whole = self.anew = True
 
     # --- at the start -------------------------------------------------------------------------
 
@@ -111,7 +113,7 @@ class TableSink:
                 self._finish()
                 found = self.table.look()
                 connection.commit()
-            self.whole = self._is_to_be_replaced(found)
+            self.whole = self._is_to_be_replaced(found) or self.anew
         except BaseException:
             connection.close()
             raise
@@ -242,7 +244,7 @@ class TableSink:
         """Commits the transaction of a batch."""
         with translated(self.place, lambda: self._late(applied.number)):
             self.table.connection.commit()
-        self.whole = False
+        self.whole = self.anew = False
         self.after = applied.number
 
     def _late(self, number: int) -> str:

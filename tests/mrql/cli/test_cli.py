@@ -460,6 +460,18 @@ def test_stream_emits_changes(home: Path, engine: str) -> None:
     assert close(read_rows(out / "batch-000001"), Bag([(1, 2.0, -1), (1, 3.0, 1), (None, 5.0, 1)]))
 
 
+def test_changes_at_a_new_place(home: Path) -> None:
+    """A place that is new to a stream gets all changes or none: all that are there make the answer."""
+    command = ["stream", home / "q.mrql", "--data", home, "--once", "--checkpoint", home / "state"]
+    changes, out = ["--emit", "changes", "--output"], home / "out"
+    assert in_this_process(*command, *changes, out, "--engine", "reference").returncode == 0
+    (home / "s" / "c.csv").write_text("7,1.0\n")
+    done = in_this_process(*command, *changes, home / "other", "--engine", "reference")
+    assert done.returncode == 1
+    assert "other has none of the changes up to batch 0" in done.stderr
+    assert in_this_process(*command, "--output", home / "other", "--engine", "reference").returncode == 0
+
+
 def test_stream_over_nothing(home: Path, engine: str) -> None:
     """A stream without data has an answer: batch 0."""
     for file in (home / "s").iterdir():

@@ -238,6 +238,24 @@ def test_a_connection_that_was_closed_between_batches(
     assert bag(postgresql.rows(table)) == batch_answer(stream)
 
 
+def test_a_connection_that_is_lost_before_the_answer_of_another_query(
+    home: Path, postgresql: Server, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changed query replaces the table, also if the connection is lost while its states are built."""
+    Stream(home, PAIRS, address=postgresql.address(table)).run()
+    start_anew = TableSink.start_anew
+
+    def started(sink: TableSink) -> None:
+        start_anew(sink)
+        with postgresql.connect() as connection:
+            connection.execute("SELECT pg_terminate_backend(%s)", [sink.table.connection.info.backend_pid])
+
+    monkeypatch.setattr(TableSink, "start_anew", started)
+    changed = Stream(home, PAIRS.replace("mod 2", "mod 3"), address=postgresql.address(table))
+    changed.run()
+    assert bag(postgresql.rows(table)) == batch_answer(changed)
+
+
 # --- numbers with a fraction --------------------------------------------------------------------
 
 
