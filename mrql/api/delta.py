@@ -45,7 +45,7 @@ class Delta:
     def __add__(self, other: Delta) -> Delta:
         """Both batches as one.
 
-        Raises: UserError if rows of both are in this process, and their columns do not match.
+        Raises: UserError if rows of the two do not have the same columns, in the same order.
         """
         return Delta(
             together(self.insert, other.insert),

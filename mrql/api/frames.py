@@ -93,11 +93,11 @@ def held(rows: Rows, what: str) -> Rows:
 
 
 def together(one: Rows | None, other: Rows | None) -> Rows | None:
-    """The rows of both, with columns matched by position; in Spark if one of the two is.
+    """The rows of both; in Spark if one of the two is.
 
-    Raises: UserError if both are in this process, and their columns do not match.
+    Raises: UserError if they do not have the same columns.
     """
-    from mrql.runtime.spark.io.arrow_frames import in_arrow, spark_frame
+    from mrql.runtime.spark.io.arrow_frames import in_arrow, must_have_the_same, spark_frame
 
     if one is None or other is None:
         return other if one is None else one
@@ -107,6 +107,7 @@ def together(one: Rows | None, other: Rows | None) -> Rows | None:
     here, there = (
         spark_frame(rows, ty.UNIT, "a batch", spark) if is_in_python(rows) else rows for rows in (one, other)
     )
+    must_have_the_same(here.columns, there.columns)
     return here.union(there)
 
 

@@ -49,12 +49,15 @@ class ViewBatches:
         must_be_a_receiver(deliver)
         self.must_not_be_delivering("apply it when `apply` has returned")
         put = None if deliver is None else self._putting(deliver)
-        durable, start = self._durable, time.monotonic()
-        changes = self._view.apply(frames, put) if durable is None else durable.apply(frames, new, put)
-        self.offsets |= new
-        self.arrived |= frames.keys()
-        self.recent.append(AppliedBatch(self.count, (time.monotonic() - start) * 1000))
-        self.count += 1
+        durable, start, commits = self._durable, time.monotonic(), self._view.commits
+        try:
+            changes = self._view.apply(frames, put) if durable is None else durable.apply(frames, new, put)
+        finally:
+            if self._view.commits > commits:  # also if it is interrupted after that
+                self.offsets |= new
+                self.arrived |= frames.keys()
+                self.recent.append(AppliedBatch(self.count, (time.monotonic() - start) * 1000))
+                self.count += 1
         return self._as_told(changes, self.count - 1)
 
     def no_changes(self) -> DataFrame:

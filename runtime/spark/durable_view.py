@@ -98,14 +98,20 @@ class DurableView:
         """Applies a batch, commits it with the offsets that are new, and returns the changes of the answer.
 
         A batch that fails before its commit leaves the view as it was, unless states are lost: then the view is closed.
-        It is closed, too, if the commit fails: whether the batch counts is known when the view is opened again.
+        It is closed, too, if the commit fails or is interrupted: whether the batch counts is known when the view is
+        opened again.
         """
         with self.view.lock:
+            commits = self.view.commits
             try:
                 changes = self.view.apply(deltas, deliver)
             except StatesLost as error:
                 self.close()
                 error.hint = f"open the view again: {self.commits.store.continues}"
+                raise
+            except BaseException:
+                if self.view.commits > commits:
+                    self.close()  # the states have the batch, and the checkpoint does not
                 raise
             self._commit(deltas, offsets)
             return changes

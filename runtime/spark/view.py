@@ -106,6 +106,11 @@ class SparkView:
         return is_mine(self.lock)
 
     @property
+    def commits(self) -> int:
+        """The number of batches that the states have."""
+        return self.states.transaction.commits
+
+    @property
     def circuit(self) -> Circuit:
         """The operators that a batch goes through."""
         return self.states.circuit

@@ -69,6 +69,7 @@ from mrql.runtime.spark.relation.relation import Relation
 
 PARALLEL_RANGE_MIN_ELEMENTS = 10_000
 """From this number of elements on, a range is generated as rows by all cores, not as an array."""
+LAST_LONG = 2**63 - 1
 
 
 class RelationCompiler:
@@ -128,8 +129,10 @@ class RelationCompiler:
                 return self.over(body, frame, bind(param, frame.value))
             case Prim(function, (low, high)) if function == RANGE and is_large_range(term):
                 name = self.fresh()
-                df = Relation.range(evaluate(low), evaluate(high) + 1, name)
-                return Frame(df, Atom(quote(name), ty.LONG, False))
+                # The end of Spark's range is exclusive, and there is no long after the last one.
+                start, end, beyond = evaluate(low), evaluate(high), int(evaluate(high) == LAST_LONG)
+                df = Relation.range(start - beyond, end + 1 - beyond, name)
+                return Frame(df, Atom(f"({quote(name)} + {beyond}L)" if beyond else quote(name), ty.LONG, False))
             case Union(left, right):
                 return union([self.bag(left), self.bag(right)], element_type(term), self.columns)
             case Take(n, OrderBy() as ordered):

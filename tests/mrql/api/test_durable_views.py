@@ -15,6 +15,7 @@ from mrql.algebra.errors import UserError
 from mrql.api import Delta, Query, View
 from mrql.runtime.checkpoint.store import manifest_files
 from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.spark.batch_result import BatchResult
 from mrql.runtime.spark.durable_view import DurableView
 from mrql.runtime.spark.jvm import persistent_rdds
 from tests.runtime.checkpoint.streams import Crash, Failing, Moment
@@ -92,6 +93,40 @@ def test_a_batch_that_fails_is_not_committed(session: SparkSession, tmp_path: Pa
     with QUERY.view(session, checkpoint=tmp_path) as view:
         assert (view.batches, view.offsets) == (2, {"left": "b", "right": "a"})
         assert found(view.answer()) == [(1, 1, 1), (2, 1, 1)]
+
+
+def test_an_interruption_between_the_two_commits(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the states have a batch and the checkpoint does not, the view is closed: reopened, it takes the batch once."""
+    with QUERY.view(session, checkpoint=tmp_path) as view:
+        view.apply(left=left(session, (1, 5)), right=right(session, (5, 10)), offset=0)
+        with monkeypatch.context() as cut:
+            cut.setattr(BatchResult, "lazily", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                view.apply(left=left(session, (1, 5)), offset=1)
+        with pytest.raises(UserError, match="the view is closed"):
+            view.apply(left=left(session, (1, 5)), offset=1)
+    with QUERY.view(session, checkpoint=tmp_path) as view:
+        assert view.offsets == {"left": 0, "right": 0}
+        view.apply(left=left(session, (1, 5)), offset=1)
+        assert found(view.answer()) == [(1, 20, 10)]
+
+
+def test_an_interruption_after_the_commit(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a checkpoint the states are all there is: if they have a batch, its offset is noted."""
+    with QUERY.view(session) as view:
+        with monkeypatch.context() as cut:
+            cut.setattr(BatchResult, "lazily", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                view.apply(left=left(session, (1, 5)), right=right(session, (5, 10)), offset=0)
+        assert (view.offsets, view.batches) == ({"left": 0, "right": 0}, 1)
+        view.apply(left=left(session, (1, 5)), right=right(session, (5, 10)), offset=0)
+        assert found(view.answer()) == [(1, 10, 10)]
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_what_a_batch_is_delivered_to_applies_no_other(session: SparkSession, tmp_path: Path) -> None:
