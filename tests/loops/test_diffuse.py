@@ -305,6 +305,54 @@ def test_on_spark(
     assert_as_in_the_reference(spark, query.term, {stream: BagType(spec.row)}, history, threshold)
 
 
+APART = """
+repeat r = select (n, 1.0) from n in N
+  step select (n, 0.15 + 0.85 * sum(s))
+         from (n, s) in ((select (n, 0.0) from n in N) union
+                         (select (b, v / 4) from (a, v) in r, (c, b) in E where a = c))
+        group by n
+ limit 20
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("text", [APART, f"select (count(p), sum(v)) from (p, v) in ({APART}) group by k: p > 0"])
+def test_streams_that_begin_one_after_the_other_on_spark(spark: SparkSession, text: str) -> None:
+    """A step that finds nothing to join hides nothing of the batch that it is a step of: the loop's value, its changes
+    and what stands above it are right."""
+    from mrql.runtime.spark.io.collect import collect_value
+
+    query = mrql.compile(text, N="bag(long)", E="bag((long, long))")
+    reference = ReferenceView(planned(query.term, shrinking=frozenset("NE"), strategy=LoopStrategy.DIFFUSE).plan)
+    columns = {"N": "n long", "E": "a long, b long"}
+    batches: list[tuple[str, list[tuple[int, ...]]]] = [("N", [(1,), (2,), (3,)]), ("E", [(1, 2), (2, 3)])]
+    batches += [("N", [(4,)]), ("E", [(3, 4)])]
+    with query.view(spark, loop="diffuse") as view:
+        added = ZSet()
+        for stream, rows in batches:
+            changes = view.apply(**{stream: spark.createDataFrame(rows, columns[stream])})
+            added += ZSet.weighted((tuple(row)[:-1], row["weight"]) for row in changes.collect())
+            reference.apply({stream: ZSet.of([row if len(row) > 1 else row[0] for row in rows])})
+            found = collect_value(view.answer(), query.type)
+            assert close(found, reference.answer())
+            assert close(added.bag(), found)
+
+
+@pytest.mark.spark
+def test_the_residual_after_a_batch_that_failed_on_spark(spark: SparkSession) -> None:
+    """A batch that fails within the loop leaves nothing that the residual would be read from."""
+    step = "select (b, 0.5 * v * (6 mod (b - 9))) from (a, v) in r, (c, b) in E where a = c"
+    start = "select (a, 1.0) from (a, b) in E group by a"
+    query = mrql.compile(f"repeat r = {start} step {step} limit 3", **STREAMS)
+    with query.view(spark, loop="diffuse") as view:
+        view.apply(E=spark.createDataFrame([(1, 2), (2, 3)], "a long, b long"))
+        residual, answer = view.residual, view.answer().collect()
+        with pytest.raises(UserError):
+            view.apply(E=spark.createDataFrame([(3, 9), (9, 1)], "a long, b long"))
+        assert view.residual == residual
+        assert view.answer().collect() == answer
+
+
 LINKED = """
 repeat r = {start}
   step select (b, 0.5 * sum(v)) from (a, v) in r, (c, b) in E where a = c group by b
