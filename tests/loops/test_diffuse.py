@@ -179,6 +179,20 @@ def test_a_loop_that_has_nothing_begins_anew(tmp_path: Path) -> None:
         view.apply({"points": -ZSet.of(rows)})
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("stepwise", [0, compaction.STEPS_MERGED_WHOLE_MAX_ROWS])
+def test_a_loop_that_has_nothing_begins_anew_on_spark(
+    spark: SparkSession, tmp_path: Path, stepwise: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if what was taken away lies beside what had been there."""
+    monkeypatch.setattr(compaction, "STEPS_MERGED_WHOLE_MAX_ROWS", stepwise)
+    file = FILES["kmeans"]
+    program = file.program(tmp_path)
+    (query,), ((stream, spec),) = program.queries, program.sources.items()
+    rows = ZSet.of(file.bag(present(file.history(0))))
+    assert_as_in_the_reference(spark, query.term, {stream: BagType(spec.row)}, [rows, -rows, rows], NOTHING)
+
+
 # --- generated histories ------------------------------------------------------------------------
 
 THRESHOLDS = (NOTHING, Threshold(0.01), Threshold(0.5), Threshold(absolute=0.1), Threshold(0.01, 0.2))

@@ -92,6 +92,15 @@ def test_queries(case: Case) -> None:
     assert_kept(mrql.compile(case.text, **case.types).term, case.rows, case.value)
 
 
+def test_conditions_of_a_join_in_another_order() -> None:
+    """Conditions over several inputs are evaluated in the order of the query, whichever input has a batch."""
+    text = "select (a, f) from (a, b) in S, (c, d) in T, (e, f) in P where a = c and d = e and b < d and b * f > 5"
+    view = ReferenceView(planned(mrql.compile(text, S=PAIRS, T=PAIRS, P=PAIRS).term).plan)
+    view.apply({"S": ZSet.of([(1, 2**62)]), "T": ZSet.of([(1, 1)])})
+    view.apply({"P": ZSet.of([(1, 4)])})
+    assert view.answer() == Bag()
+
+
 def test_a_let_that_binds_names_of_its_value() -> None:
     """The names of a `let` are bound in its body, and in no part of its value."""
     S = b.stream("S", "{(long, long)}")

@@ -191,7 +191,8 @@ def _keys(linked: Sequence[Equality]) -> Equality:
 
 
 def _conditions(tree: Tree) -> list[Term]:
-    return [part.condition for part in parts(tree) if isinstance(part, Where)]
+    """The conditions of a tree, in the order in which they are evaluated: one may guard the next."""
+    return [part.condition for part in parts(tree) if isinstance(part, Where)][::-1]
 
 
 def _joins(tree: Tree) -> bool:

@@ -75,9 +75,15 @@ class FeedbackState:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the ledger has no rows, so that the loop begins anew."""
+        """Whether the ledger has no rows, so that the loop begins anew. In several runs, rows may cancel each other: a
+        job adds up their weights, for loops that would not begin with new rows of their start."""
         table = self.ledger.table
-        return table is None or not any(run.rows is None or run.rows for run in table.runs)
+        if table is None or not any(run.rows is None or run.rows for run in table.runs):
+            return True
+        if len(table.runs) == 1 or self.feedback.start_reads:
+            return False
+        total = self.changes.plans.dataframe(union_all(table.relations).aggregate([], ["sum(w) AS w"])).head()
+        return total is None or not total["w"]
 
     # --- what is fed --------------------------------------------------------------------------
 
