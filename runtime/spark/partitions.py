@@ -2,7 +2,7 @@
 
 States in one partition are never shuffled: a batch of a join of five tables takes one or two Spark stages, where each
 exchange would begin another, 10 to 20 ms after those that it waits for. That one task takes longer than several matters
-less until there are some million rows; or some hundred thousand, if batches go through all of them step by step.
+less until there are some million rows; or some hundred thousand, if each batch goes through all of them, step by step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IN_ONE_MAX_ROWS = 3_000_000
 """States of at most so many rows are in one partition."""
 
 IN_ONE_MAX_ROWS_OF_STEPS = 200_000
-"""The same, if the steps of a loop may go through all of them in each batch."""
+"""The same, if the steps of a loop go through all of them in each batch."""
 
 IN_ONE_MAX_BATCH_BYTES = 32 << 20
 """Before a batch of more bytes than this, of all streams together, states are put in several: as Parquet, these are
@@ -47,8 +47,14 @@ def is_too_large(plan: Plan, rows: int, batch: Iterable[Frame]) -> bool:
 
 
 def _in_one_max_rows(plan: Plan) -> int:
-    """The most rows of the states of a plan in one partition. A fixpoint looks up the rows of its keys; a loop that is
-    kept up to date in another way may go through all rows, in each of its steps."""
-    if any(chosen.strategy is not LoopStrategy.FIXPOINT for chosen in plan.strategies):
-        return min(IN_ONE_MAX_ROWS, IN_ONE_MAX_ROWS_OF_STEPS)
-    return IN_ONE_MAX_ROWS
+    """The most rows of the states of a plan in one partition."""
+    return min(IN_ONE_MAX_ROWS, IN_ONE_MAX_ROWS_OF_STEPS) if _steps_go_through_all(plan) else IN_ONE_MAX_ROWS
+
+
+def _steps_go_through_all(plan: Plan) -> bool:
+    """Whether the steps of a loop are likely to go through most rows in each batch: it is run again, or most changes
+    go on to the next step. An absolute threshold lets few of them through, and a fixpoint follows only what changes."""
+    strategies = {chosen.strategy for chosen in plan.strategies} - {LoopStrategy.FIXPOINT}
+    thresholds = [loop.threshold for loop in plan.feedbacks] + [derived.threshold for derived in plan.thresholded]
+    few = bool(thresholds) and all(threshold.absolute for threshold in thresholds)
+    return LoopStrategy.RECOMPUTE in strategies or (bool(strategies) and not few)

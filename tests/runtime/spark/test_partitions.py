@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -103,16 +104,24 @@ def test_states_that_have_grown_are_distributed(
 
 
 @pytest.mark.parametrize(
-    ("text", "strategy", "parts"),
-    [(WAYS, "fixpoint", 1), (WAYS, "recompute", 2), (RANKS, "exact", 2), (RANKS, "diffuse", 2)],
-    ids=["fixpoint", "recompute", "exact", "diffuse"],
+    ("text", "ways", "parts"),
+    [
+        (WAYS, {"loop": "fixpoint"}, 1),
+        (WAYS, {"loop": "recompute"}, 2),
+        (RANKS, {"loop": "exact"}, 2),
+        (RANKS, {"loop": "exact", "abs_epsilon": 0.1}, 1),
+        (RANKS, {"loop": "diffuse"}, 2),
+        (RANKS, {"loop": "diffuse", "abs_epsilon": 0.1}, 1),
+    ],
+    ids=str,
 )
 def test_states_that_steps_go_through_are_distributed_earlier(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, text: str, strategy: str, parts: int
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, text: str, ways: dict[str, Any], parts: int
 ) -> None:
-    """A fixpoint looks up the rows of its keys, while the steps of other loops may go through all rows."""
+    """The steps of a loop that is run again go through all rows, and so do those that pass most changes on; with an
+    absolute threshold few changes go on, and a fixpoint looks up the rows of its keys."""
     monkeypatch.setattr(partitions, "IN_ONE_MAX_ROWS_OF_STEPS", 3)
-    with mrql.compile(text, S=PAIRS).view(spark, loop=strategy) as view:
+    with mrql.compile(text, S=PAIRS).view(spark, **ways) as view:
         view.apply(S=pairs(spark, (1, 2), (2, 3), (3, 4), (4, 1)))
         assert spread(view._view) == {1}
         view.apply(S=pairs(spark, (4, 5)))
