@@ -7,8 +7,11 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
+import mrql
+from mrql.algebra import types as ty
 from mrql.algebra.notation.parser import parse_type
-from mrql.algebra.values.values import Bag
+from mrql.algebra.values.values import Bag, Record
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from tests.support.on_spark import assert_on_spark
 
 pytestmark = pytest.mark.spark
@@ -58,3 +61,16 @@ def test_streams(spark: SparkSession, called: tuple[str, str]) -> None:
 
 def assert_equal(spark: SparkSession, text: str, s: str = "S", t: str = "T") -> None:
     assert_on_spark(spark, text, {s: CONTENTS["S"], t: CONTENTS["T"]}, {s: PAIRS, t: PAIRS})
+
+
+@pytest.mark.parametrize("name", ["a-b", "a b", "a`b", "select", "ä:ö", "1"])
+def test_a_field_that_is_not_read(spark: SparkSession, name: str) -> None:
+    """From the second batch on, plans are kept, and columns that they do not read are null, of types that name the
+    fields of records."""
+    nested = ty.RecordType(((name, ty.LONG), ("l", ty.ListType(ty.RecordType(((name, ty.STRING),))))))
+    rows = ty.BagType(ty.RecordType((("A", ty.LONG), ("H", nested))))
+    with mrql.compile("select (a, count(x)) from x in S group by a: x.A mod 2", S=rows).view(spark) as view:
+        for n in range(4):
+            held = Record({name: n, "l": [Record({name: "x"})]})
+            view.apply(S=to_dataframe(spark, [Record({"A": n, "H": held})], rows))
+        assert sorted(map(tuple, view.answer().collect())) == [(0, 2), (1, 2)]
