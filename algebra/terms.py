@@ -414,6 +414,11 @@ def element_type(term: Term) -> Type:
             raise IllTyped(f"{other} is not a collection")
 
 
+def cast_to(term: Term, t: Type) -> Term:
+    """A term as one of a type; itself where it has that type."""
+    return term if term.type == t else Cast(term, t)
+
+
 def one_or_tuple(terms: Sequence[Term]) -> Term:
     """One term as it is; none, or several, as a tuple."""
     return terms[0] if len(terms) == 1 else Tup(tuple(terms))

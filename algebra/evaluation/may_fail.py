@@ -10,7 +10,7 @@ but these are so rare that they do not count: otherwise no join could have the k
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import cache
 
@@ -18,7 +18,7 @@ import attrs
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import children, subterms
+from mrql.algebra.analysis.traversal import children, subterms, with_children
 from mrql.algebra.analysis.variables import free_vars, scopes
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
@@ -227,6 +227,13 @@ def guards(term: Term) -> tuple[tuple[Guard, ...], ...]:
             return tuple(missing[:i] for i, _ in enumerate(args))
         case _:
             return ((),) * len(children(term))
+
+
+def map_guarded(term: Term, visit: Callable[[Term, bool], Term], is_guarded: bool) -> Term:
+    """The term with its children visited; `visit` is told whether a child is evaluated under a condition only, as it is
+    where the term `is_guarded`."""
+    places = zip(children(term), guards(term), strict=True)
+    return with_children(term, tuple(visit(child, is_guarded or bool(own)) for child, own in places))
 
 
 def guarded(term: Term, under: Sequence[Guard], elsewhere: Term) -> Term:

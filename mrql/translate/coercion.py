@@ -8,7 +8,7 @@ from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
-from mrql.algebra.terms import Cast, Empty, Lit, Term
+from mrql.algebra.terms import Cast, Empty, Lit, Term, cast_to
 from mrql.algebra.types import Type
 from mrql.translate.other_names import TYPES_HERE
 from mrql.translate.scope import Globals, Scope
@@ -141,4 +141,4 @@ def taken_as(term: Term, wanted: Type, span: Span, hint: str | None = None) -> T
     """
     if not castable(term.type, wanted):
         raise UserError(f"a value of type {term.type} cannot be taken as {wanted}", span, hint)
-    return term if term.type == wanted else Cast(term, wanted)
+    return cast_to(term, wanted)

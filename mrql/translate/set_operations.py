@@ -18,7 +18,6 @@ from mrql.algebra.analysis.missing import missing_parts
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import (
-    Cast,
     CMap,
     CoGroup,
     Empty,
@@ -33,6 +32,7 @@ from mrql.algebra.terms import (
     Term,
     Tup,
     Var,
+    cast_to,
     element_type,
 )
 from mrql.algebra.types import Type
@@ -73,7 +73,7 @@ def _keyed(collection: Term, t: Type, stored: Type, names: Names) -> Term:
     """`{(v, ()) | v ∈ X}`, or `{(v as t, v) | v ∈ X}`; the key says of each tuple and record in it if it is missing."""
     v = PVar(names.fresh("v"), element_type(collection))
     element: Term = Var(v.name, v.type)
-    wide = element if v.type == t else Cast(element, t)
+    wide = cast_to(element, t)
     flags = missing_parts(wide)
     key = Tup((wide, *flags)) if flags else wide
     return CMap(Lambda(v, Single(Tup((key, Tup(()) if stored == ty.UNIT else element)))), collection)

@@ -31,6 +31,7 @@ from mrql.algebra.terms import (
     Single,
     Term,
     Tup,
+    cast_to,
     element_type,
     pair_type,
 )
@@ -48,7 +49,7 @@ from mrql.translate.scalar_functions import apply
 
 
 def _double(x: Term) -> Term:
-    return x if x.type == ty.DOUBLE else Cast(x, ty.DOUBLE)
+    return cast_to(x, ty.DOUBLE)
 
 
 def count_distinct(collection: Term, names: Names, span: Span) -> Term:

@@ -24,7 +24,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import PAIRS, MissingScope
-from mrql.algebra.analysis.traversal import children, with_children
+from mrql.algebra.analysis.traversal import children
 from mrql.algebra.analysis.variables import (
     Names,
     alpha_equal,
@@ -34,7 +34,7 @@ from mrql.algebra.analysis.variables import (
     taken_names,
 )
 from mrql.algebra.errors import InternalError
-from mrql.algebra.evaluation.may_fail import fails_in_spite_of_guards, guards
+from mrql.algebra.evaluation.may_fail import fails_in_spite_of_guards, map_guarded
 from mrql.algebra.monoids import BAG, Aggregate, Monoid, is_group
 from mrql.algebra.terms import (
     CMap,
@@ -154,8 +154,7 @@ class _Deriver:
             case Repeat() if self.exact and not free_vars(term) and obstacle(term) is None:
                 return self.visit(self.unrolled(term), is_guarded)
             case _:
-                places = zip(children(term), guards(term), strict=True)
-                return with_children(term, tuple(self.visit(child, is_guarded or bool(own)) for child, own in places))
+                return map_guarded(term, self.visit, is_guarded)
 
     def stage(self, term: Term) -> Term | None:
         """The answer over a new (or known) stage for the whole term, or None when it does not merge."""

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Set
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import children, with_children
 from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, stream_names, taken_names
-from mrql.algebra.evaluation.may_fail import guards, may_fail
+from mrql.algebra.evaluation.may_fail import map_guarded, may_fail
 from mrql.algebra.terms import Repeat, Stream, Term
 
 
@@ -34,18 +33,17 @@ def hoist_static_loops(term: Term, taken: Set[str] = frozenset()) -> tuple[Term,
     names = Names({*taken_names(term), *taken})
     found: list[tuple[str, Term]] = []
 
-    def visit(part: Term, *, is_guarded: bool = False) -> Term:
+    def visit(part: Term, is_guarded: bool) -> Term:
         # A loop that may fail, under a condition, is evaluated only where that holds.
         if not isinstance(part, Repeat) or not _is_static_bag(part) or (is_guarded and may_fail(part)):
-            own = zip(children(part), guards(part), strict=True)
-            return with_children(part, tuple(visit(child, is_guarded=is_guarded or bool(g)) for child, g in own))
+            return map_guarded(part, visit, is_guarded)
         name = next((known for known, loop in found if alpha_equal(loop, part)), None)
         if name is None:
             name = names.fresh("L1")
             found.append((name, part))
         return Stream(name, part.type, static=True, span=part.span)
 
-    return visit(term), tuple(found)
+    return visit(term, False), tuple(found)
 
 
 def _is_static_bag(loop: Repeat) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from mrql.algebra.analysis.traversal import children, subterms, with_children
+from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, step_of, stream_names, taken_names
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.evaluation.may_fail import guards, may_fail
+from mrql.algebra.evaluation.may_fail import map_guarded, may_fail
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
 from mrql.rewrite.loops.diffuse import Diffused
 from mrql.rewrite.loops.semi_naive import Fixpoint
@@ -62,7 +62,7 @@ def choose(
     [('recompute', 'its step is no group by, nor a select distinct')]
     """
     choice = _Choice(rules, steps, strategy, around, Names({*taken_names(term)}))
-    opened = choice.visit(term)
+    opened = choice.visit(term, False)
     return LoopChoices(opened, tuple(found for _, found in choice.found), tuple(choice.chosen))
 
 
@@ -92,10 +92,9 @@ class _Choice:
     found: list[tuple[Repeat, Fixpoint | Diffused]] = attrs.Factory(list)
     chosen: list[Chosen] = attrs.Factory(list)
 
-    def visit(self, part: Term, *, is_guarded: bool = False) -> Term:
+    def visit(self, part: Term, is_guarded: bool) -> Term:
         """The term with its loops replaced; a loop that `is_guarded` is evaluated under a condition only."""
-        own = zip(children(part), guards(part), strict=True)
-        part = with_children(part, tuple(self.visit(child, is_guarded=is_guarded or bool(g)) for child, g in own))
+        part = map_guarded(part, self.visit, is_guarded)
         if not isinstance(part, Repeat) or free_vars(part) or not stream_names(part):
             return part
         part = _with_known_limit(part)
@@ -107,11 +106,8 @@ class _Choice:
     def loop(self, loop: Repeat, unfit: list[str]) -> Term:
         """The term that replaces a loop, by the first strategy that is allowed and applicable. If there is a reason
         why it is `unfit` for all, it is recomputed."""
-        if unfit and LoopStrategy.RECOMPUTE in _ALLOWED[self.strategy]:
-            return self.taken(LoopStrategy.RECOMPUTE, loop, unfit)
-        if unfit:
-            raise _refused(loop, _HOW[self.strategy], unfit[-1])
-        for strategy in (strategy for strategy in self.rules if strategy in _ALLOWED[self.strategy]):
+        possible = (LoopStrategy.RECOMPUTE,) if unfit else tuple(self.rules)
+        for strategy in (strategy for strategy in possible if strategy in _ALLOWED[self.strategy]):
             try:
                 return self.taken(strategy, loop, unfit)
             except Unfit as error:

@@ -54,7 +54,7 @@ from mrql.algebra.analysis.variables import (
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import DIVIDE, EQ, FUNCTIONS, GE, GT, LE, LT, MINUS, NE, NEGATE, PLUS, RANGE
 from mrql.algebra.functions.function import Function
-from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, ListOf, Lit, Prim, PVar, Single, Term, Union, Var
+from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, ListOf, Lit, Prim, PVar, Single, Term, Union, Var, cast_to
 from mrql.algebra.values.atom_conversion import INT_RANGES
 from mrql.rewrite.analysis.join_predicates import guard, link, reads_sources, unguarded
 
@@ -124,7 +124,7 @@ def _number(of: Term) -> Term:
             of = Prim(FUNCTIONS["date_diff"], (of, Lit(date(1970, 1, 1), ty.DATE)))
         case ty.TIMESTAMP:
             of = Prim(FUNCTIONS["to_unix"], (of,))
-    return of if of.type == ty.LONG else Cast(of, ty.LONG)
+    return cast_to(of, ty.LONG)
 
 
 def _moved_by(of: Term, amount: int) -> Term:
@@ -225,8 +225,7 @@ def _window_of_range(n: PVar, rows: CMap, low: Term, high: Term) -> CMap | None:
             case Prim(function, (Var(name), value) | (value, Var(name))) if function == EQ and name == n.name:
                 if free_vars(value) and free_vars(value) <= inner:
                     ends = Prim(GE, (value, low), span=condition.span), Prim(LE, (value, high), span=condition.span)
-                    number = value if value.type == n.type else Cast(value, n.type)
-                    rest = substitute(_without(body, condition), {n.name: number})
+                    rest = substitute(_without(body, condition), {n.name: cast_to(value, n.type)})
                     return attrs.evolve(rows, function=Lambda(param, guard(ends, rest)))
     return None
 

@@ -90,8 +90,8 @@ def dependent_selects(outer: CMap, pattern: Pattern, names: Names) -> Iterator[C
         first = None if parts is None else _asked_first(nested, parts)
         if parts is None or first is None:
             continue
-        if isinstance(outer.source, GroupBy | CoGroup) and _has_whole_key(pattern, outer.source):
-            assert isinstance(pattern, PTuple)
+        in_groups = isinstance(outer.source, GroupBy | CoGroup)
+        if in_groups and isinstance(pattern, PTuple) and _has_whole_key(pattern, outer.source):
             left: LeftSide | None = _of_groups(pattern, outer.source, parts, first)
         else:
             left = _of_distinct(pattern, outer.source, parts, first, known, names)
@@ -197,7 +197,7 @@ class LeftSide:
     pairs: Term
 
 
-def _has_whole_key(pattern: Pattern, source: Term) -> bool:
+def _has_whole_key(pattern: PTuple, source: Term) -> bool:
     """Whether the key of a group can be told from the variables of its pattern: a missing tuple that is taken apart
     looks like one of missing parts."""
 
@@ -208,7 +208,7 @@ def _has_whole_key(pattern: Pattern, source: Term) -> bool:
             case _:
                 return True
 
-    return isinstance(pattern, PTuple) and is_told(pattern.items[0], known(source).element.part(0))
+    return is_told(pattern.items[0], known(source).element.part(0))
 
 
 def _of_groups(pattern: PTuple, source: Term, parts: DependentSelect, first: Sequence[Guard]) -> LeftSide:

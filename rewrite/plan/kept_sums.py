@@ -16,11 +16,11 @@ from mrql.algebra.analysis.integer_ranges import digits_of, may_overflow
 from mrql.algebra.analysis.variables import Names, free_vars
 from mrql.algebra.functions.decimals import LOW_DIGITS
 from mrql.algebra.functions.function import Function
-from mrql.algebra.terms import Cast, If, Lit, Prim, Term, Tup, Var
+from mrql.algebra.terms import Cast, If, Lit, Prim, Term, Tup, Var, cast_to
 from mrql.algebra.types import Type
 from mrql.algebra.values.decimals import of_type
 from mrql.rewrite.normalize.normalize import normalize
-from mrql.rewrite.plan.joins.products import Factor, KeptFactor, Product, Times, cast, factors, halves, product_of
+from mrql.rewrite.plan.joins.products import Factor, KeptFactor, Product, Times, factors, halves, product_of
 
 LIMB_NAMES = "rpwof"
 """The names of the sums of limbs, in the order of `fn.LIMBS`."""
@@ -156,7 +156,7 @@ class KeptSums:
         own = {factor.leaf for factor in factors(product) if isinstance(factor, Factor)}
         counts = [self._count(i, None if i in own else local.get(i)) for i, _ in enumerate(self.measures)]
         magnitude, mantissa = self._parts(product, local)
-        times = [cast(count, ty.DOUBLE) for i, count in enumerate(counts) if i not in own]
+        times = [cast_to(count, ty.DOUBLE) for i, count in enumerate(counts) if i not in own]
         missing = Lit(None, ty.LONG)
         return Tup((where(held, magnitude, missing), product_of([mantissa, *times]), product_of(counts)))
 

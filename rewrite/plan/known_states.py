@@ -44,11 +44,11 @@ class KnownStage:
 
     def has_whole_tuples(self, stage: Stage) -> bool:
         """Whether a tuple or a record that the stage stores may be missing."""
-        reads = {(n, read.label): read for n, feed in enumerate(stage.feeds) for read in feed.rows.inputs}
+        bags, inputs = _bag_elements(stage), _input_elements(stage)
         return (
             _may_be_whole(self.key, stage.key_type)
-            or any(_may_be_whole(known, element_type(_bag_of(stage, i))) for i, known in self.bags.items())
-            or any(_may_be_whole(known, element_type(reads[place].term)) for place, known in self.inputs.items())
+            or any(_may_be_whole(known, bags[i]) for i, known in self.bags.items())
+            or any(_may_be_whole(known, inputs[place]) for place, known in self.inputs.items())
         )
 
     def value(self, stage: Stage) -> Known:
@@ -83,12 +83,9 @@ def _first(plan: Plan) -> KnownStates:
     """Nothing is missing."""
     stages = {}
     for stage in plan.stages:
-        fed = {i: element_type(unit) for feed in stage.feeds for i, unit in _bags(stage, feed)}
-        reads = {(n, read.label): read for n, feed in enumerate(stage.feeds) for read in feed.rows.inputs}
-        inputs = {place: _all_present(element_type(read.term)) for place, read in reads.items()}
-        stages[stage.name] = KnownStage(
-            _all_present(stage.key_type), {i: _all_present(t) for i, t in fed.items()}, inputs
-        )
+        bags = {i: _all_present(t) for i, t in _bag_elements(stage).items()}
+        inputs = {place: _all_present(t) for place, t in _input_elements(stage).items()}
+        stages[stage.name] = KnownStage(_all_present(stage.key_type), bags, inputs)
     made = {derived.name: item_type(derived.term.type) for derived in plan.derived}
     made |= {part.fed.name: item_type(part.fed.type) for loop in plan.feedbacks for part in loop.parts}
     return KnownStates(stages, {name: _all_present(t) for name, t in made.items()})
@@ -151,8 +148,15 @@ def _may_be_whole(known: Known, t: Type) -> bool:
             return False
 
 
-def _bag_of(stage: Stage, component: int) -> Term:
-    return next(unit for feed in stage.feeds for i, unit in feed.units if i == component)
+def _bag_elements(stage: Stage) -> dict[int, Type]:
+    """The types of the elements of each component that is a bag."""
+    return {i: item_type(c.type) for i, c in enumerate(stage.components) if isinstance(c.monoid, BagUnion)}
+
+
+def _input_elements(stage: Stage) -> dict[tuple[int, str], Type]:
+    """The types of the elements of each input of a join."""
+    inputs = ((n, read) for n, feed in enumerate(stage.feeds) for read in feed.rows.inputs)
+    return {(n, read.label): element_type(read.term) for n, read in inputs}
 
 
 def _bags(stage: Stage, feed: Feed) -> list[tuple[int, Term]]:

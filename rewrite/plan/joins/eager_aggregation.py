@@ -52,6 +52,7 @@ from mrql.algebra.terms import (
     Term,
     Tup,
     Var,
+    cast_to,
     one_or_tuple,
 )
 from mrql.rewrite.analysis.multilinear import Input, Multilinear
@@ -71,7 +72,7 @@ from mrql.rewrite.plan.joins.join_tree import (
     pattern_of,
     sides,
 )
-from mrql.rewrite.plan.joins.products import PRODUCT_MAX_FACTORS, Times, as_product, cast, product_of
+from mrql.rewrite.plan.joins.products import PRODUCT_MAX_FACTORS, Times, as_product, product_of
 from mrql.rewrite.plan.kept_sums import KeptSums, SumTerm
 from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
 
@@ -237,7 +238,7 @@ def _added_if(number: Term, conditions: list[Term]) -> Term | None:
     number."""
     match number:
         case Cast(inner, t) if (chosen := _added_if(inner, conditions)) is not None:
-            return cast(chosen, t)
+            return cast_to(chosen, t)
         case If(condition, then, otherwise) if _is_zero(otherwise):
             conditions.append(condition)
             return then

@@ -16,7 +16,6 @@ from mrql.algebra.analysis.missing import Known, known
 from mrql.algebra.analysis.variables import Names, free_vars, match_pattern, substitute, substitute_streams
 from mrql.algebra.notation.readable_names import head, hint, tidy
 from mrql.algebra.terms import (
-    Cast,
     CMap,
     CoGroup,
     Empty,
@@ -31,6 +30,7 @@ from mrql.algebra.terms import (
     Term,
     Tup,
     Var,
+    cast_to,
     element_type,
     one_or_tuple,
     pair_type,
@@ -128,8 +128,7 @@ class FeedReader:
                 (one, row), (other, other_row) = self.tree(left), self.tree(right)
                 (k, x), (other_k, y) = key_and_value(row), key_and_value(other_row)
                 # The key of a coGroup may be of a wider type than that of one side.
-                wide = k if k.type == key.type else Cast(k, key.type)
-                body = substitute(body, match_pattern(key, wide))
+                body = substitute(body, match_pattern(key, cast_to(k, key.type)))
                 return self._body(body, Join(one, other, (k, other_k)), {xs: _GroupedSide(x), ys: _GroupedSide(y)})
             case CMap(Lambda(param, body), source) if not isinstance(source, CoGroup):
                 inner, row = self.tree(source)

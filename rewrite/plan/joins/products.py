@@ -13,7 +13,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.integer_ranges import has_halves, may_overflow
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.span import Span
-from mrql.algebra.terms import Cast, Lit, Prim, Term
+from mrql.algebra.terms import Cast, Lit, Prim, Term, cast_to
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.joins.join_tree import Unknown
 
@@ -94,7 +94,7 @@ def halves(term: Term) -> tuple[Term, Term] | None:
         return Prim(fn.HIGH, (term,), span=term.span), Prim(fn.LOW, (term,), span=term.span)
     match term:
         case Prim(function, (a, b)) if function in (fn.PLUS, fn.MINUS, fn.TIMES) and term.type == ty.LONG:
-            left, right = halves(cast(a, ty.LONG)), halves(cast(b, ty.LONG))
+            left, right = halves(cast_to(a, ty.LONG)), halves(cast_to(b, ty.LONG))
             if left is None or right is None:
                 return None
             if function == fn.TIMES:
@@ -111,11 +111,11 @@ def halves(term: Term) -> tuple[Term, Term] | None:
 def _number(term: Term, carrier: Type) -> Term:
     match term:
         case _ if isinstance(carrier, ty.DecimalType):
-            return _unwidened(cast(term, carrier))
+            return _unwidened(cast_to(term, carrier))
         case Lit(int() | float() as value):
             return Lit(value if carrier == ty.LONG else float(value), carrier)
         case _:
-            return cast(term, carrier)
+            return cast_to(term, carrier)
 
 
 def _unwidened(number: Term) -> Term:
@@ -130,7 +130,3 @@ def _unwidened(number: Term) -> Term:
 
 def product_of(factors: Iterable[Term]) -> Term:
     return reduce(lambda a, b: Prim(fn.TIMES, (a, b)), factors)
-
-
-def cast(term: Term, t: Type) -> Term:
-    return term if term.type == t else Cast(term, t)

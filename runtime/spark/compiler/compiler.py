@@ -17,7 +17,7 @@ from mrql.algebra.analysis.traversal import children, subterms
 from mrql.algebra.analysis.variables import Names, free_vars, match_pattern, substitute, taken_names
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.evaluation.may_fail import may_fail
-from mrql.algebra.functions import RANGE, TRACE
+from mrql.algebra.functions import INT_RANGES, RANGE, TRACE
 from mrql.algebra.monoids import Aggregate, Fold
 from mrql.algebra.terms import (
     Cast,
@@ -69,7 +69,6 @@ from mrql.runtime.spark.relation.relation import Relation
 
 PARALLEL_RANGE_MIN_ELEMENTS = 10_000
 """From this number of elements on, a range is generated as rows by all cores, not as an array."""
-LAST_LONG = 2**63 - 1
 
 
 class RelationCompiler:
@@ -130,7 +129,8 @@ class RelationCompiler:
             case Prim(function, (low, high)) if function == RANGE and is_large_range(term):
                 name = self.fresh()
                 # The end of Spark's range is exclusive, and there is no long after the last one.
-                start, end, beyond = evaluate(low), evaluate(high), int(evaluate(high) == LAST_LONG)
+                start, end = evaluate(low), evaluate(high)
+                beyond = int(end == INT_RANGES[ty.LONG][1])
                 df = Relation.range(start - beyond, end + 1 - beyond, name)
                 return Frame(df, Atom(f"({quote(name)} + {beyond}L)" if beyond else quote(name), ty.LONG, False))
             case Union(left, right):

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, match_pattern, substitute
 from mrql.algebra.evaluation.errors import endless
-from mrql.algebra.terms import Cast, Lit, Nth, Pattern, PTuple, PVar, Reduce, Repeat, Stream, Term, Tup, Var
+from mrql.algebra.terms import Lit, Nth, Pattern, PTuple, PVar, Reduce, Repeat, Stream, Term, Tup, Var, cast_to
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.rewrite.loops.invariants import invariants
@@ -57,7 +57,7 @@ class Held:
     def holding(self, term: Term) -> Term:
         """The term for the source, where the variable is to have the value of `term`."""
         t = self.variable.type
-        fitted = term if term.type == t else Cast(term, t)
+        fitted = cast_to(term, t)
         return Tup((fitted,)) if _is_list(t) else fitted
 
     @property

@@ -221,17 +221,12 @@ def taken_apart(value: Layout, known: Known | None) -> Layout:
     if not isinstance(t, ty.TupleType | ty.RecordType):
         return value
     if known is not None and known.missing:
-        return in_one_piece(value)
+        return value if isinstance(value, Atom) else Atom(to_sql(value), t, missing=False)
     parts = []
     for i, (name, item) in enumerate(labels(t)):
         step = i if isinstance(t, ty.TupleType) else name
         parts.append((name, taken_apart(part(value, name, item), None if known is None else known.part(step))))
     return Struct(tuple(parts), t)
-
-
-def in_one_piece(value: Layout) -> Atom:
-    """A value as one expression."""
-    return value if isinstance(value, Atom) else Atom(to_sql(value), value.type, missing=False)
 
 
 def known_of(value: Layout) -> Known:

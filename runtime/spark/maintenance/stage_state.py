@@ -95,7 +95,7 @@ class StageState:
             if changed or (is_start and not feed.rows.inputs):
                 feed_deltas += self._feed_deltas(i, feed, changed)
         self._merge(feed_deltas)
-        if not feed_deltas and any((*table.batch.begun_with,) != (*table.runs,) for table in self._own_tables()):
+        if not feed_deltas and any(table.batch.begun_with != table.snapshot() for table in self._own_tables()):
             self.steps -= 1  # nothing has changed since the step of this batch that has changed something
         return bool(feed_deltas)
 
